@@ -35,6 +35,7 @@ struct CxlOptions {
   std::string schedules, poison;
   bool has_global_flush = false;
   std::vector<std::string> failing_devices, memory_of, incoherent;
+  std::uint32_t cache_steps = 0;  // 0: not asked for
   std::string resume;
 };
 
@@ -168,6 +169,14 @@ tl::expected<void, Failure> add_rules(const CxlOptions& options, recovery::Threa
         fmt::format("--incoherent {}: it is not for machines with --gpf or --poison, whose caches are "
                     "coherent. Leave one of the options out.",
                     options.incoherent[0]));
+  if (options.cache_steps > 0) {
+    if (options.incoherent.empty() || options.schedules == "all" || options.schedules.starts_with("random:"))
+      return wrong_use(
+          fmt::format("--cache-steps {}: it bounds what caches do by themselves with memory that --incoherent names, "
+                      "where --schedules one or seeds:N searches. Other schedules have no such bound.",
+                      options.cache_steps));
+    plan.cache_steps_most = options.cache_steps;
+  }
   for (const std::string& name : options.failing_devices) {
     const auto rule = add_rule("--device-fails", name, plan);
     if (!rule) return tl::unexpected(rule.error());
@@ -331,6 +340,12 @@ void add_cxl_command(CLI::App& app, int& exit_code) {
                    "until they flush them")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  command
+      ->add_option("--cache-steps", options->cache_steps,
+                   "so many times caches write back or fetch lines of such memory by themselves, in an execution of "
+                   "--schedules one or seeds (default: 1)")
+      ->type_name("N")
+      ->check(whole_between(1, recovery::kCacheStepsMost));
   command->add_flag("--garbage", plan.has_garbage,
                     "shared memory begins with garbage, which --seed decides, not zeroes");
   add_execution_bounds(*command, plan, options->common);

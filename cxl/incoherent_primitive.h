@@ -7,13 +7,15 @@
 // Two machines meet in the device alone: accesses of different machines commute unless one of them changes the device
 //   and the other one reads or changes it. Accesses of one machine meet in its copy, too.
 // Where one schedule is run, a cache takes a step by itself just before a step that takes something from what it could
-//   have done: matters_before(). Two moments between which nobody did that leave the same to all, if caches take one
-//   such step in an execution. (A write-back that only another cache's fetch by itself would see is not among them.)
+//   have done: matters_before(). Two moments between which nobody did that leave the same to all. Where a second step
+//   by itself may follow, that one may be what takes something from the first: all steps of caches that do so gather
+//   before one step of somebody else, which has to do with the same line, or with the end of a machine that has it.
 #pragma once
 
 #include "cxl/line_primitive.h"
 #include "scheduler/dependence.h"
 #include "scheduler/primitive.h"
+#include "scheduler/primitives/semaphore.h"
 #include "scheduler/words.h"
 
 namespace crashcut::cxl::incoherent {
@@ -127,12 +129,28 @@ inline bool dependent(const Access& x, const Access& y) {
   return meets(x, y) || meets(y, x) || is_flush_of_same;
 }
 
+// How many steps caches may still take by themselves, where that is bounded: by a semaphore.
+inline std::int64_t steps_left(const State& state, const Operation& own) {
+  const auto is_bound = [](const Access& a) { return primitive_of(a.object) == PrimitiveId::kSemaphore; };
+  const auto bound = std::find_if(own.begin(), own.end(), is_bound);
+  return bound == own.end() ? 0 : scheduler::semaphore::count(state.object(bound->object));
+}
+
 // Of a step that a cache takes by itself, which is enabled, and of one that somebody takes then. A write-back matters
 // to the machine's next store, to others that read the device or write to it, and to the machine's failure. A fetch
-// matters to the machine's next access of a copy that is old, and to others that write to the device.
-inline bool matters_before(const State& state, const Operation& own, const Operation& taken) {
+// matters to the machine's next access of a copy that is old, and to others that write to the device. Where another
+// step by itself may follow before `taken`, the first one matters wherever that one might: to each access of the line,
+// and to failures and ends while somebody's copy is dirty.
+inline bool matters_before(const State& state, const Operation& own, const Operation& taken, bool others_may_follow) {
   const Access& by_itself = own[0];
   const bool is_write_back = by_itself.verb == kWriteBack;
+  const auto is_of_line = [&](const Access& access) { return access.object == by_itself.object; };
+  if (others_may_follow) {
+    if (std::any_of(taken.begin(), taken.end(), is_of_line)) return true;
+    const auto& copies = state.object(by_itself.object).lists[0];
+    if (scheduler::host_ended_by(taken) != scheduler::kNoHost && std::any_of(copies.begin(), copies.end(), is_dirty))
+      return true;
+  }
   if (scheduler::host_ended_by(taken) == own.host()) return is_write_back;
   for (const Access& access : taken) {
     if (access.object != by_itself.object) continue;
@@ -167,7 +185,10 @@ inline constexpr scheduler::Primitive kPrimitive{
     .enabled = enabled,
     .apply = apply,
     .dependent = dependent,
-    .matters_before = matters_before,
+    .matters_before =
+        [](const State& state, const Operation& own, const Operation& taken) {
+          return matters_before(state, own, taken, steps_left(state, own) > 1);
+        },
     .traits = {.may_stay_away = scheduler::bit_of_verb(kWriteBack) | scheduler::bit_of_verb(kFetch),
                .happens_by_itself = scheduler::bit_of_verb(kWriteBack) | scheduler::bit_of_verb(kFetch),
                .is_memory = true},

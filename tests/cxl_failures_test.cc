@@ -14,6 +14,7 @@ struct Shape {
   bool has_global_flush = false, has_poison = false;
   bool has_homes = false;
   bool is_incoherent = false;  // the first line, and maybe others
+  int cache_steps_most = 1;
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.name; }
 
@@ -33,6 +34,7 @@ TEST_P(CxlFailurePoints, LoseNoOutcome) {
       program.homes = {program.machines, static_cast<int>(seed % 2)};
     }
     if (shape.is_incoherent) program.incoherent = {true, seed % 2 == 0, seed % 3 == 0};
+    program.cache_steps_most = shape.cache_steps_most;
     const CxlFailures every = explore_cxl_failures(program, seed, true, 20'000);
     const CxlFailures points = explore_cxl_failures(program, seed, false, 20'000);
     if (!every.is_whole || !points.is_whole) return true;
@@ -63,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"GlobalFlush", {.machines = 2, .threads_most = 1, .ops_most = 4}, true},
                     Shape{"Poison", {.machines = 2, .threads_most = 1, .ops_most = 4}, false, true},
                     Shape{"Homes", {.machines = 2, .threads_most = 1, .ops_most = 3}, false, false, true},
-                    Shape{"Incoherent", kOfCaches, false, false, false, true}),
+                    Shape{"Incoherent", kOfCaches, false, false, false, true},
+                    Shape{"IncoherentTwoSteps", kOfCaches, false, false, false, true, 2}),
     [](const auto& shape) { return shape.param.name; });
 
 }  // namespace

@@ -59,12 +59,24 @@ TEST_F(CxlIncoherentTest, LitmusIsExact) {
     EXPECT_TRUE(all.says("data is not coherent")) << all.out;
     EXPECT_EQ(outcomes_of(all), expected) << row << all.out;
     const Ran one = crashcut(with(words, {program, row}));
-    EXPECT_TRUE(one.says("for one schedule of the threads, with at most one step that a cache takes by itself"))
+    EXPECT_TRUE(one.says("for one schedule of the threads, with at most 1 step that caches take by themselves"))
         << row << one.out << one.err;
     const Outcomes found = outcomes_of(one);
     EXPECT_FALSE(found.empty()) << row << one.out;
     EXPECT_TRUE(std::includes(expected.begin(), expected.end(), found.begin(), found.end())) << row << one.out;
   }
+}
+
+// Machine 1 sees of each of two lines what it was before machine 0 ended, if its cache has fetched it by then.
+TEST_F(CxlIncoherentTest, CachesTakeSeveralStepsByThemselves) {
+  const std::string program = compile("tests/machines/incoherent.c");
+  const std::vector<std::string> words = {"cxl",        "--machines",   "2",   "--failures", "0",
+                                          "--outcomes", "--incoherent", "data"};
+  const Ran one = crashcut(with(words, {program, "two-lines"}));
+  EXPECT_EQ(outcomes_of(one), (Outcomes{"01", "10", "11"})) << one.out << one.err;
+  const Ran two = crashcut(with(words, {"--cache-steps", "2", program, "two-lines"}));
+  EXPECT_EQ(outcomes_of(two), (Outcomes{"00", "01", "10", "11"})) << two.out << two.err;
+  EXPECT_TRUE(two.says("with at most 2 steps that caches take by themselves")) << two.out;
 }
 
 // What a machine had in its cache is lost when it fails, but for what the cache had written back by itself.
@@ -111,10 +123,13 @@ TEST_F(CxlIncoherentTest, WhatItDoesNotGoWithIsTold) {
     std::vector<std::string> options;
     const char* sentence;
   };
-  for (const Row& row : {Row{{"--incoherent", "data", "--gpf"}, "Leave one of the options out"},
-                         Row{{"--incoherent", "data", "--poison", "value"}, "Leave one of the options out"},
-                         Row{{"--incoherent", "data", "--memory-of", "data=0"}, "there is another rule"},
-                         Row{{"--incoherent", ""}, "the name of shared memory has between"}}) {
+  for (const Row& row :
+       {Row{{"--incoherent", "data", "--gpf"}, "Leave one of the options out"},
+        Row{{"--incoherent", "data", "--poison", "value"}, "Leave one of the options out"},
+        Row{{"--incoherent", "data", "--memory-of", "data=0"}, "there is another rule"},
+        Row{{"--cache-steps", "2"}, "memory that --incoherent names"},
+        Row{{"--incoherent", "data", "--cache-steps", "2", "--schedules", "all"}, "have no such bound"},
+        Row{{"--incoherent", ""}, "the name of shared memory has between"}}) {
     const Ran run = crashcut(with(with({"cxl", "--machines", "2"}, row.options), {program, "flag"}));
     EXPECT_EQ(run.exit_code, 2) << run.out << run.err;
     EXPECT_TRUE(run.says(row.sentence)) << run.out << run.err;

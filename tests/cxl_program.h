@@ -60,6 +60,7 @@ struct CxlProgram {
 
   // The lines that no hardware keeps coherent; a shorter list: no others.
   std::vector<bool> incoherent{};
+  int cache_steps_most = 1;  // that caches take by themselves, by one schedule
 
   bool is_incoherent(int line) const {
     return static_cast<std::size_t>(line) < incoherent.size() && incoherent[static_cast<std::size_t>(line)];

@@ -112,21 +112,24 @@ class OneSchedule {
     return step.operation;
   }
 
-  // A cache takes a step by itself before `taken`, where that may make a difference; null: where nobody goes on. It
-  // does so once at most, as in crashcut cxl.
+  // A cache takes a step by itself before `taken`, where that may make a difference; null: where nobody goes on. Caches
+  // do so a bounded number of times, as in crashcut cxl.
   bool act_by_itself(CxlExecution& machines, State& state, const Operation* taken) {
-    if (has_cache_acted_) return false;
+    if (cache_steps_ == program_.cache_steps_most) return false;
     std::vector<Pending> possible;
     for (const Pending& p : machines.pending()) {
       if (!machines.is_of_cache(p.actor) || !state.is_enabled(p.actor, p.operation)) continue;
       const bool is_point =
-          before_every_step_ || (taken != nullptr && incoherent::matters_before(state, p.operation, *taken));
+          before_every_step_ ||
+          (taken != nullptr &&
+           incoherent::matters_before(state, p.operation, *taken, cache_steps_ + 1 < program_.cache_steps_most));
       if (is_point) possible.push_back(p);
     }
     const std::uint32_t chosen = possible.empty() ? 0 : choose(static_cast<std::uint32_t>(possible.size() + 1));
     if (chosen == 0) return false;
     take(machines, state, possible[chosen - 1]);
-    return has_cache_acted_ = true;
+    ++cache_steps_;
+    return true;
   }
 
   void note_step(const CxlExecution& machines, const State& state, const Pending& next, const Operation& done) {
@@ -140,7 +143,7 @@ class OneSchedule {
   void run() {
     ++result_.executions;
     at_ = 0;
-    has_cache_acted_ = false;
+    cache_steps_ = 0;
     last_point_.forget();
     CxlExecution machines(program_);
     State state(machines.objects());
@@ -171,10 +174,10 @@ class OneSchedule {
         Step failure{fails->actor, fails->operation};
         while (act_by_itself(machines, state, &failure.operation)) {
         }
+        if (!before_every_step_) machines.set_tried(last_point_.stores_at(static_cast<cxl::MachineId>(m)));
         take(machines, state, {failure.actor, failure.operation});
         has_failed = true;
       }
-        if (!before_every_step_) machines.set_tried(last_point_.stores_at(static_cast<cxl::MachineId>(m)));
       if (has_failed) continue;
       if (next == nullptr) break;
       note_step(machines, state, *next, *done);
@@ -199,7 +202,7 @@ class OneSchedule {
   bool before_every_step_;
   std::vector<Choice> path_;
   std::size_t at_ = 0;
-  bool has_cache_acted_ = false;
+  int cache_steps_ = 0;
   cxl::LastFailurePoint last_point_;
   CxlFailures result_;
 };

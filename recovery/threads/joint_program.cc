@@ -62,6 +62,7 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
   program.has_outcomes = plan.wants_outcomes;
   program.failures_most = plan.failures_most;
   program.failing = plan.failing;
+  program.cache_steps_most = plan.cache_steps_most;
   program.devices = plan.devices;
   for (const RegionRule& rule : plan.region_rules)
     program.region_rules.push_back({rule.name, rule.home, rule.is_incoherent});

@@ -32,6 +32,7 @@ struct RegionRule {
 
 // Of the plan: `memory` is there for persistent memory that threads share, and for store buffers. `wants_all` also goes
 // on after an execution that failed, `max_recoveries` is that of all executions, `time_limit` that of the whole search.
+inline constexpr std::uint32_t kCacheStepsMost = 100;
 struct ThreadPlan : Plan {
   scheduler::ReductionName reduction = scheduler::ReductionName::kOptimal;
   bool has_foresight = true;
@@ -51,10 +52,11 @@ struct ThreadPlan : Plan {
   std::uint32_t failures_most = 0, failing = 0;
   std::vector<std::string> devices{};  // paths that are shared memory of the machines
   std::vector<RegionRule> region_rules{};
-  std::uint32_t failing_devices = 0;  // how many homes are no machines
-  bool wants_outcomes = false;        // what machines print, or the program
-  bool has_garbage = false;           // fresh shared memory holds garbage, not zeroes
-  std::optional<Caches> caches{};     // none: what machines share is coherent, and survives
+  std::uint32_t failing_devices = 0;   // how many homes are no machines
+  std::uint32_t cache_steps_most = 1;  // that caches of incoherent memory take by themselves, by single schedules
+  bool wants_outcomes = false;         // what machines print, or the program
+  bool has_garbage = false;            // fresh shared memory holds garbage, not zeroes
+  std::optional<Caches> caches{};      // none: what machines share is coherent, and survives
   enum class Schedules : std::uint8_t { kAll, kOne, kRandom } schedules = Schedules::kAll;
   std::uint64_t random_most = 0;                             // of kRandom: so many
   std::uint64_t seeds_most = 1;                              // of kOne: so many, those of `seed` and the seeds after it

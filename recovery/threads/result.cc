@@ -214,9 +214,10 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
               "--schedules all all.");
   }
   if (has_cache_budget(plan))
-    sentences.emplace_back(
-        "What several steps do that caches take by themselves, which write a line back or fetch it anew: in each "
-        "execution at most one is taken. --schedules all tries all.");
+    sentences.emplace_back(fmt::format(
+        "What more steps do that caches take by themselves, which write a line back or fetch it anew: in each "
+        "execution at most {} {} taken. --cache-steps N takes more, --schedules all tries all.",
+        plan.cache_steps_most, plan.cache_steps_most == 1 ? "is" : "are"));
   if (checked.has_threaded_recoveries)
     sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
   if (plan.models_memory()) {
@@ -428,7 +429,9 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                  : plan.models_memory()                          ? " for all schedules"
                  : checked.is_instrumented ? " for lock and thread calls and instrumented variables"
                                            : " for lock and thread calls; variables are not seen (crashcut flags)";
-  if (has_cache_budget(plan)) result.scope += ", with at most one step that a cache takes by itself";
+  if (has_cache_budget(plan))
+    result.scope += fmt::format(", with at most {} that caches take by themselves",
+                                count_text(plan.cache_steps_most, "step", "steps"));
   if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
   result.explored_fraction = checked.search.fraction;
   result.coverage = coverage_text(checked, result.bound);

@@ -77,14 +77,14 @@ void read_machines(TokenReader& in, ThreadPlan& plan) {
   for (std::uint64_t i = 0; in.ok() && i < devices; ++i) plan.devices.push_back(in.text());
 }
 
-// In place of a home.
+// In place of a home; + how many steps caches take by themselves, - 1.
 constexpr std::uint64_t kIncoherent = scheduler::runtime::kHostsMost + 1;
 
 void put_rules(TokenWriter& out, const ThreadPlan& plan) {
   out.number(plan.region_rules.size());
   for (const RegionRule& rule : plan.region_rules) {
     out.text(rule.name);
-    out.number(rule.is_incoherent ? kIncoherent : rule.home ? *rule.home + 1 : 0);
+    out.number(rule.is_incoherent ? kIncoherent + plan.cache_steps_most - 1 : rule.home ? *rule.home + 1 : 0);
   }
   out.number(plan.failing_devices);
 }
@@ -94,9 +94,10 @@ void read_rules(TokenReader& in, ThreadPlan& plan) {
   for (std::uint64_t i = 0; in.ok() && i < rules; ++i) {
     RegionRule rule;
     rule.name = in.text();
-    const std::uint64_t home = in.number(kIncoherent);
-    rule.is_incoherent = home == kIncoherent;
-    if (home != 0 && home != kIncoherent) rule.home = static_cast<std::uint32_t>(home - 1);
+    const std::uint64_t home = in.number(kIncoherent + kCacheStepsMost - 1);
+    rule.is_incoherent = home >= kIncoherent;
+    if (rule.is_incoherent) plan.cache_steps_most = static_cast<std::uint32_t>(home - kIncoherent + 1);
+    if (home != 0 && !rule.is_incoherent) rule.home = static_cast<std::uint32_t>(home - 1);
     plan.region_rules.push_back(std::move(rule));
   }
   plan.failing_devices = static_cast<std::uint32_t>(in.number(scheduler::runtime::kHostsMost - plan.machines.size()));

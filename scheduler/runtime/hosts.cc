@@ -79,9 +79,9 @@ void add_failures() {
 
 // So many steps do caches take by themselves in an execution, where a budget is asked for.
 void add_cache_budget() {
-  constexpr std::int64_t kStepsOfCachesMost = 1;
   for (std::uint32_t i = 0; i < g_control->region_rule_count; ++i) {
-    if (g_control->region_rules[i].is_incoherent != 0) return declare_object({cache_budget(), {kStepsOfCachesMost}});
+    if (g_control->region_rules[i].is_incoherent != 0)
+      return declare_object({cache_budget(), {std::int64_t{g_control->cache_steps_most}}});
   }
 }
 

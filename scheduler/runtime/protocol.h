@@ -315,6 +315,7 @@ struct Control {
   // Hosts. `failing` has a bit for each host that may fail; `processor`: all hosts of an execution run there.
   std::uint32_t host_count;  // 0: the program is no host
   std::uint32_t failures_most, failing, processor;
+  std::uint32_t cache_steps_most;            // that caches take by themselves, where single schedules are searched
   std::uint32_t has_memory_model;            // the memory that hosts share has caches (buffers.h)
   std::atomic<std::uint32_t> running_host;   // whose turn it is
   std::atomic<std::uint32_t> is_set_up;      // some host has run crashcut_setup()

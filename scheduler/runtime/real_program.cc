@@ -123,6 +123,7 @@ RealProgram::RealProgram(const Setup& setup, NameTable& names) : setup_(setup), 
   control_->host_count = setup.host_count;
   control_->failures_most = setup.failures_most;
   control_->failing = setup.failing;
+  control_->cache_steps_most = setup.cache_steps_most;
   control_->processor = setup.processor;
   control_->has_memory_model = setup.has_memory_model ? 1 : 0;
   control_->garbage = setup.garbage;

@@ -172,7 +172,8 @@ class RealProgram : public Program {
     // may fail. All hosts run on that processor.
     std::uint32_t host_count = 0;
     std::uint32_t failures_most = 0, failing = 0, processor = 0;
-    bool has_memory_model = false;  // what hosts share has caches (buffers.h)
+    std::uint32_t cache_steps_most = 1;  // that caches take by themselves, where single schedules are searched
+    bool has_memory_model = false;       // what hosts share has caches (buffers.h)
     // Paths that are memory that hosts share; not 0: fresh memory is filled with what this number gives (regions.h).
     std::vector<std::string> devices;
     // What is special about the memory of a name. Its home is a host, or a memory device, which is a host without a

@@ -24,10 +24,15 @@ static void invalidate(void) {
   _mm_mfence();
 }
 
+static struct data* other_line(void) { return data + 64 / sizeof *data; }
+
 static void act(void) {
   if (is("whole-line")) {
     data->x = 1;
     _mm_clflush((void*)data);
+  } else if (is("two-lines")) {
+    data->x = 1;
+    other_line()->x = 1;
   } else if (is("fails")) {
     data->x = 1;
     data->y = 1;
@@ -56,6 +61,12 @@ static void observe(void) {
     if (!is("waits-stale")) invalidate();
     const long x = data->x;
     printf("%ld%ld", x, is("fails") ? data->y : 0);
+    return;
+  }
+  if (is("two-lines")) {
+    crashcut_wait_machine(0);
+    const long x = data->x;
+    printf("%ld%ld", x, other_line()->x);
     return;
   }
   if (is("whole-line")) {
