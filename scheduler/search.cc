@@ -35,7 +35,9 @@ class Searcher {
     fraction_at_start_ = tree_->explored_fraction().likely;
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < workers.size(); ++i)
-      threads.emplace_back([this, program = workers[i]] { work_guarded(*program); });
+      threads.emplace_back([this, program = workers[i]] {
+        if (is_long()) work_guarded(*program);
+      });
     work_guarded(*workers[0]);
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
@@ -54,6 +56,12 @@ class Searcher {
 
  private:
   bool bounds_preemptions() const { return setup_.bounds.preemptions_most != kNoPreemptionBound; }
+
+  // Waits for what makes other workers than the first worth their start. False: the search was over by then.
+  bool is_long() {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, setup_.others_begin_after, [this] { return is_over_; });
+  }
 
   void work_guarded(Program& program) {
     try {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,6 +69,7 @@ struct SearchSetup {
   std::function<bool(const Execution&)> on_execution;
   std::function<void(const Progress&)> on_progress;
   double progress_every_s = 0.2;
+  std::chrono::milliseconds others_begin_after{0};  // workers but the first
   const std::atomic<bool>* stop = nullptr;
   const TreeSketch* rest = nullptr;  // of an earlier search that was stopped: go on with it
 };

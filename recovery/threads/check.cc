@@ -144,6 +144,7 @@ class Checker {
     setup.is_watching = true;
     for (std::uint32_t i = 0; i < plan_.jobs; ++i) {
       setup.worker = i;
+      setup.begins_late = i > 0 && !plan_.machines.empty();
       programs.push_back(std::make_unique<JointProgram>(plan_, knowledge_.names(), setup));
     }
   }
@@ -185,6 +186,8 @@ class Checker {
       return is_to_go_on;
     };
     setup.on_progress = hooks_.on_progress;
+    // To start the processes of a second worker's machines takes as long as some hundred executions.
+    if (!plan_.machines.empty()) setup.others_begin_after = std::chrono::milliseconds(100);
     setup.stop = deadline_.stop();
     if (before_ != nullptr) setup.rest = &before_->sketch;
     return setup;
@@ -212,6 +215,7 @@ class Checker {
   void sum_up(const Programs& programs) {
     result_.ignores_result = plan_.ignores_result;
     for (const auto& program : programs) {
+      if (!program->has_begun()) continue;
       result_.ignores_result = result_.ignores_result || program->program().has_no_result();
       result_.has_unseen_machine = result_.has_unseen_machine || program->program().has_unseen_host();
       result_.restored += program->program().restored_count();

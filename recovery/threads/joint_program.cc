@@ -35,8 +35,14 @@ static constexpr std::chrono::milliseconds kHangs{300}, kHurried{200};
 static constexpr double kStart_s = 5;
 
 JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup)
-    : setup_(setup) {
+    : plan_(plan), names_(names), setup_(setup) {
   cxl::incoherent::primitive();  // and those of lines and store buffers: their ids are those that the runtime has
+  if (!setup.begins_late) begin();
+}
+
+void JointProgram::begin() {
+  const ThreadPlan& plan = plan_;
+  const Setup& setup = setup_;
   RealProgram::Setup program;
   program.spurious_most = plan.spurious_most;
   program.timeouts_most = plan.timeouts_most;
@@ -78,7 +84,8 @@ JointProgram::JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable
     if (program_->forked_count() == 0) throw ToolError{true, "The program ended before main()."};
     throw ToolError{false, scheduler::runtime::kKilledSentence};
   };
-  program_ = std::make_unique<RealProgram>(program, names);
+  program_ = std::make_unique<RealProgram>(program, names_);
+  has_begun_.store(true, std::memory_order_release);
 }
 
 JointProgram::~JointProgram() = default;
@@ -125,6 +132,7 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
 }
 
 scheduler::Execution JointProgram::run(const scheduler::RunRequest& request) {
+  if (!has_begun()) begin();
   scheduler::Execution execution = program_->run(request);
   if (!setup_.has_digest || sessions_.size() > 1 || execution.ending == scheduler::Ending::kStopped) return execution;
   auto note = std::make_shared<JointNote>();

@@ -5,6 +5,7 @@
 // recoveries of theirs.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "recovery/inprocess/session.h"
@@ -33,22 +34,28 @@ class JointProgram final : public scheduler::Program {
     std::function<void(int process)> on_held{};
     std::uint32_t worker = 0;         // of those that run at the same time, from 0
     std::function<bool()> is_late{};  // once it says yes, what runs is ended; empty: never
+    bool begins_late = false;         // its processes are made for its first run
   };
-  // Throws ToolError.
+  // Throws ToolError. `plan` and `names` outlive it.
   JointProgram(const ThreadPlan& plan, scheduler::runtime::NameTable& names, const Setup& setup);
   ~JointProgram() override;
 
   scheduler::Execution run(const scheduler::RunRequest& request) override;
   int run_held(const scheduler::RunRequest& request) { return program_->run_held(request); }
   inprocess::Session& session() { return *sessions_.front(); }
+  bool has_begun() const { return has_begun_.load(std::memory_order_acquire); }  // any thread may ask
   const scheduler::runtime::RealProgram& program() const { return *program_; }
 
  private:
+  void begin();
   void launch(const ThreadPlan& plan, std::uint32_t machine, int control_fd, int names_fd);
 
+  const ThreadPlan& plan_;
+  scheduler::runtime::NameTable& names_;
   Setup setup_;
   std::vector<std::unique_ptr<inprocess::Session>> sessions_;  // one a machine
   std::unique_ptr<scheduler::runtime::RealProgram> program_;
+  std::atomic<bool> has_begun_{false};
 };
 
 }  // namespace crashcut::recovery

@@ -18,7 +18,9 @@ Knowledge::Knowledge(const ThreadPlan& plan, const ThreadRest* rest) : plan_(pla
 
 bool Knowledge::learn(const Execution& execution, const std::vector<std::unique_ptr<JointProgram>>& programs,
                       std::uint64_t number) {
-  const auto is_instrumented = [](const auto& program) { return program->program().is_instrumented(); };
+  const auto is_instrumented = [](const auto& program) {
+    return program->has_begun() && program->program().is_instrumented();
+  };
   if (!is_instrumented_ && std::any_of(programs.begin(), programs.end(), is_instrumented))
     return is_instrumented_ = true;
   // A futex shows that threads meet in atomic variables, and so does a thread that runs on until another has taken a
