@@ -71,6 +71,29 @@ TEST_F(PmemFoundTest, TheMissingFlushIsNamedAndVerified) {
   EXPECT_EQ(line_of(fence.at("place").get<std::string>(), "log.c"), line_with(source, "_mm_clwb(&log->entries[i])"));
 }
 
+TEST_F(PmemFoundTest, WhereAFileWasLostBeforeAStoreAnFsyncIsMissing) {
+  const Ran run = pmem({program("store.c", R"(#include <fcntl.h>
+#include <immintrin.h>
+static long* count(void) { return crashcut_pmem("index", 64); }
+int main(void) {
+  const int fd = open("log", O_CREAT | O_WRONLY, 0644);
+  if (write(fd, "entry", 5) != 5) return 1;
+  *count() = 1;
+  _mm_clwb(count());
+  _mm_sfence();
+  return 0;
+}
+void crashcut_recover(void) {
+  char entry[5];
+  if (*count() != 0) assert(read(open("log", O_RDONLY), entry, 5) == 5);
+}
+)")});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(run.says("No flush or fence makes this go away: what was lost is not memory but ")) << run.out;
+  EXPECT_TRUE(run.says(", which main() had done before a store that is there. An fsync() in between may be missing."))
+      << run.out;
+}
+
 TEST_F(PmemFoundTest, ARecoveryThatWaitsForALockNamesItAndItsOwner) {
   const std::string source = program("lock.c", R"(
 struct Lock { long word; };
