@@ -94,6 +94,26 @@ void crashcut_recover(void) {
       << run.out;
 }
 
+TEST_F(PmemFoundTest, AFlushIsTriedInRecoveriesThatAreCrashedToo) {
+  // main() runs again after each crash, and lacks the fence there, too.
+  const std::string source = program("again.c", R"(#include <immintrin.h>
+int main(void) {
+  long* p = crashcut_pmem("counters", 128);
+  if (p[0] > p[8]) return 1;
+  p[8]++;
+  _mm_clwb(&p[8]);
+  p[0]++;
+  _mm_clwb(&p[0]);
+  _mm_sfence();
+  return 0;
+}
+)");
+  const Ran run = pmem({"--depth", "2", source});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  const std::string place = "again.c:" + std::to_string(line_with(source, "_mm_clwb(&p[8])"));
+  EXPECT_TRUE(run.says("A fence after " + place + " makes this go away (verified with it: all ")) << run.out;
+}
+
 TEST_F(PmemFoundTest, ARecoveryThatWaitsForALockNamesItAndItsOwner) {
   const std::string source = program("lock.c", R"(
 struct Lock { long word; };

@@ -117,6 +117,10 @@ void Explorer::record_memory() {
   model_->memory = std::make_unique<pmem::Recorder>(pmem::RecorderOptions{.model = g.header->memory}, memory(),
                                                     &model_->recorder->recording());
   for (const NamedRegion& r : model_->regions) model_->memory->add_region(r.region, r.name);
+  if (g.header->added_count == 0) return;
+  // The same code may run again: a flush that main() lacks is tried there, too.
+  model_->places = *g.recorded->places;
+  model_->memory->add_flushes({g.header->added, g.header->added_count});
 }
 
 void Explorer::add_region(const pmem::Region& region, const std::string& name) {
