@@ -139,7 +139,11 @@ void CrashView::find_candidates(LocationId location, WordNumber word, ByteMask b
 // As persist::Cut::read(), over what lies below. The oldest candidate may begin below: first is -1.
 Candidate CrashView::choose(LocationId location, WordNumber word, ByteMask bytes) {
   find_candidates(location, word, bytes);
-  if (candidates_.size() == 1) return candidates_.front();
+  asked_bytes_ = bytes;
+  if (candidates_.size() == 1) {
+    if (note_certain_) note_certain_(location, candidates_.front());
+    return candidates_.front();
+  }
   for (Candidate& candidate : candidates_) candidate.layer = layer_;
   const std::uint32_t taken = chooser_.choose(persist::Choice{recording_.log, location, candidates_, layer_});
   CHECK(taken < candidates_.size());

@@ -14,8 +14,10 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "persist/choices.h"
@@ -50,6 +52,14 @@ class CrashView final : public Medium {
   void add_region(const Region& region) { lines_.add(region); }
   // The recovery stores bytes. What they were before stays open.
   void overwrite(Address address, std::span<const std::byte> bytes);
+
+  // From now on `note` is told of each word that had one candidate, so that nothing was asked. For an account of all
+  // that a recovery finds.
+  using NoteCertain = std::function<void(persist::LocationId, const persist::Candidate&)>;
+  void tell_of_certain(NoteCertain note) { note_certain_ = std::move(note); }
+
+  // Of the word that was decided last: the bytes that were looked at.
+  ByteMask asked_bytes() const { return asked_bytes_; }
 
   // How often bytes were decided or changed.
   std::uint64_t change_count() const { return changes_; }
@@ -103,6 +113,8 @@ class CrashView final : public Medium {
   std::uint64_t generation_ = 1;
   std::uint64_t changes_ = 0;
   std::vector<persist::Candidate> candidates_;
+  NoteCertain note_certain_;
+  ByteMask asked_bytes_ = 0;
 };
 
 }  // namespace crashcut::pmem

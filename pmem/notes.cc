@@ -161,8 +161,15 @@ std::vector<Note> find_notes(const Recording& recording, std::uint32_t kinds) {
   return sums.take();
 }
 
+// Events of another model are marks.
+static std::size_t thread_of(const Recording& recording, EventId event) {
+  if (recording.is_own(event)) return recording.events[event].thread;
+  const auto thread = recording.thread_of_mark.find(recording.log.op(event));
+  return thread == recording.thread_of_mark.end() ? 0 : thread->second;
+}
+
 CrashMoment::Stores& CrashMoment::stores_of(const Recording& recording, EventId event) {
-  const std::size_t thread = recording.is_own(event) ? recording.events[event].thread : 0;
+  const std::size_t thread = thread_of(recording, event);
   if (thread >= threads_.size()) threads_.resize(thread + 1);
   return threads_[thread];
 }
@@ -181,25 +188,73 @@ bool CrashMoment::find_pair(const Recording& recording) {
       return true;
     }
   }
+  for (const LostPiece& lost : lost_pieces_) {
+    for (ThreadId f = 0; f < threads_.size(); ++f) {
+      const EventId found = threads_[f].newest_found;
+      if (found == kNoEvent || !recording.order.is_piece_before(lost.event, f, recording.log.op(found))) continue;
+      lost_ = lost.event;
+      found_ = found;
+      code_ = lost.code;
+      return true;
+    }
+  }
   return false;
 }
 
+// The bytes of the word that a write to it stored. A mark is whole.
+static ByteMask stored_bytes(const Recording& recording, persist::LocationId location, EventId event) {
+  if (!recording.is_own(event) || recording.is_mark(location)) return kAllBytes;
+  const EventInfo& info = recording.events[event];
+  const Address word = recording.address_of_location[location];
+  const Address begin = std::max(info.address, word);
+  const Address end = std::min(info.address + info.bytes, word + kWordBytes);
+  return mask_of_bytes(static_cast<unsigned>(begin - word), static_cast<unsigned>(end - begin));
+}
+
+// A mark that several threads have made does not tell whose was reached.
+static bool is_shared_mark(const Recording& recording, std::span<const persist::LocationWrite> history) {
+  return std::any_of(history.begin(), history.end(), [&](const persist::LocationWrite& write) {
+    const bool is_mark = !recording.is_own(write.event) || recording.events[write.event].kind == EventKind::kMark;
+    return is_mark && thread_of(recording, write.event) != thread_of(recording, history.front().event);
+  });
+}
+
+void CrashMoment::find(const Recording& recording, EventId event) {
+  EventId& newest = stores_of(recording, event).newest_found;
+  if (newest == kNoEvent || recording.log.op(event) > recording.log.op(newest)) newest = event;
+}
+
+void CrashMoment::lose(const Recording& recording, EventId event, std::uint64_t code) {
+  if (recording.order.is_read_piece(event)) lost_pieces_.push_back({event, code});
+  Stores& stores = stores_of(recording, event);
+  if (stores.oldest_lost != kNoEvent && recording.log.op(stores.oldest_lost) <= recording.log.op(event)) return;
+  stores.oldest_lost = event;
+  stores.code = code;
+}
+
 bool CrashMoment::add(const Recording& recording, persist::LocationId location, const persist::Candidate& candidate,
-                      std::uint64_t code) {
-  const Log& log = recording.log;
-  const auto history = log.history(location);
-  if (candidate.first >= 0) {
-    const EventId found = history[static_cast<std::size_t>(candidate.first)].event;
-    EventId& newest = stores_of(recording, found).newest_found;
-    if (newest == kNoEvent || log.op(found) > log.op(newest)) newest = found;
+                      ByteMask bytes, std::uint64_t code) {
+  const auto history = recording.log.history(location);
+  const auto value_of = [&](std::ptrdiff_t i) {
+    const persist::Value value = i < 0 ? recording.log.initial(location) : history[static_cast<std::size_t>(i)].value;
+    return recording.word_of_value(location, value).bytes;
+  };
+  const auto differs = [&](std::ptrdiff_t a, std::ptrdiff_t b, ByteMask mask) {
+    return ((value_of(a) ^ value_of(b)) & bits_of(mask)) != 0;
+  };
+  // Each byte was found of the last store to it, if that changed it.
+  ByteMask open = is_shared_mark(recording, history) ? ByteMask{0} : bytes;
+  for (std::ptrdiff_t i = candidate.first; i >= 0 && open != 0; --i) {
+    const EventId event = history[static_cast<std::size_t>(i)].event;
+    const ByteMask stored = stored_bytes(recording, location, event) & open;
+    if (differs(i, i - 1, stored)) find(recording, event);
+    open &= static_cast<ByteMask>(~stored);
   }
-  // Of each thread the first store after what was found is lost, and with it those that follow.
+  // Of each thread the first store after that is lost, and with it those that follow.
   for (auto next = static_cast<std::size_t>(candidate.last + 1); next < history.size(); ++next) {
-    const EventId lost = history[next].event;
-    Stores& stores = stores_of(recording, lost);
-    if (stores.oldest_lost != kNoEvent && log.op(stores.oldest_lost) <= log.op(lost)) continue;
-    stores.oldest_lost = lost;
-    stores.code = code;
+    const EventId event = history[next].event;
+    const ByteMask stored = stored_bytes(recording, location, event) & bytes;
+    if (differs(static_cast<std::ptrdiff_t>(next), candidate.last, stored)) lose(recording, event, code);
   }
   if (is_over_) return false;
   is_over_ = find_pair(recording);

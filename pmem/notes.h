@@ -53,10 +53,10 @@ std::vector<Note> find_notes(const Recording& recording, std::uint32_t kinds);
 // What a recovery has found out about the moment of the crash, if stores persisted in the order of the program.
 class CrashMoment {
  public:
-  // A load took this candidate of a location. `code` is the load.
+  // A load of these bytes took this candidate of a location. `code` is the load.
   // True: from now on there is no such moment, which was not so before. Then lost() came before found().
   bool add(const Recording& recording, persist::LocationId location, const persist::Candidate& candidate,
-           std::uint64_t code);
+           ByteMask bytes, std::uint64_t code);
   persist::EventId lost() const { return lost_; }
   persist::EventId found() const { return found_; }
   // The load that found the older value.
@@ -70,9 +70,18 @@ class CrashMoment {
     std::uint64_t code = 0;  // that found the latter lost
   };
   Stores& stores_of(const Recording& recording, persist::EventId event);
+  void find(const Recording& recording, persist::EventId event);
+  void lose(const Recording& recording, persist::EventId event, std::uint64_t code);
   bool find_pair(const Recording& recording);
 
+  // Of a wide store whose other pieces need not be lost.
+  struct LostPiece {
+    persist::EventId event;
+    std::uint64_t code;
+  };
+
   std::vector<Stores> threads_;
+  std::vector<LostPiece> lost_pieces_;
   persist::EventId found_ = persist::kNoEvent, lost_ = persist::kNoEvent;
   std::uint64_t code_ = 0;
   bool is_over_ = false;

@@ -125,7 +125,7 @@ void Recorder::read_from(ThreadId thread, const Line* line, Address address, std
     at += count;
     if (mask == 0) continue;
     if (line == nullptr) {
-      note_dram_read(thread, word);
+      note_dram_read(thread, word, mask);
       FenceSetId& executed = threads_[thread].executed;
       dram_.for_each_store_of_others(word, mask, thread, [&](FenceSetId past) { executed = join(executed, past); });
     } else if (const std::uint32_t location = line->location[word % kWordsPerLine]; location != 0) {
@@ -168,26 +168,34 @@ void Recorder::note_meeting(ThreadId from, std::uint32_t from_op_count, ThreadId
 
 void Recorder::note_read(ThreadId reader, EventId store) {
   if (!options_.notes_meetings) return;
-  // The other words of the same store may still be to come.
-  const std::uint32_t op = recording_->log.op(store);
-  const bool is_piece = pieces_.contains(store);
-  if (is_piece && op == 0) return;
   const Meeting meeting{.from = recording_->events[store].thread,
                         .to = reader,
-                        .from_op = is_piece ? op - 1 : op,
+                        .from_op = recording_->log.op(store),
                         .to_op = op_count(),
                         .store = store,
-                        .place = load_place_};
+                        .place = load_place_,
+                        .is_piece = pieces_.contains(store)};
   // A thread that waits reads the same over and over.
   std::vector<Meeting>& all = recording_->meetings;
   if (!all.empty() && all.back().to == reader && all.back().store == store && all.back().place == load_place_) return;
   all.push_back(meeting);
 }
 
-void Recorder::note_dram_read(ThreadId reader, WordNumber word) {
+void Recorder::note_dram_store(const BufferEntry& entry, ThreadId thread, WordNumber word, ByteMask bytes) {
+  if (!options_.notes_meetings) return;
+  std::vector<DramStore>& last = dram_stores_[word];
+  for (DramStore& store : last) store.bytes &= static_cast<ByteMask>(~bytes);
+  std::erase_if(last, [](const DramStore& store) { return store.bytes == 0; });
+  last.push_back({bytes, thread, entry.op});
+}
+
+void Recorder::note_dram_read(ThreadId reader, WordNumber word, ByteMask bytes) {
   if (!options_.notes_meetings) return;
   const auto last = dram_stores_.find(word);
-  if (last != dram_stores_.end()) note_meeting(last->second.thread, last->second.op + 1, reader);
+  if (last == dram_stores_.end()) return;
+  for (const DramStore& store : last->second) {
+    if ((store.bytes & bytes) != 0) note_meeting(store.thread, store.op + 1, reader);
+  }
 }
 
 // ---- store buffers

@@ -217,7 +217,8 @@ class Recorder {
   void read_from(ThreadId thread, const Line* line, Address address, std::size_t bytes, std::uint64_t forwarded);
   void come_after_store(ThreadId reader, persist::EventId last, ByteMask bytes);
   void note_read(ThreadId reader, persist::EventId store);
-  void note_dram_read(ThreadId reader, WordNumber word);
+  void note_dram_store(const BufferEntry& entry, ThreadId thread, WordNumber word, ByteMask bytes);
+  void note_dram_read(ThreadId reader, WordNumber word, ByteMask bytes);
 
   RecorderOptions options_;
   Medium* ground_;
@@ -225,12 +226,13 @@ class Recorder {
   std::vector<Thread> threads_;
   DramPasts dram_;
   struct DramStore {
+    ByteMask bytes;  // of the word, that no later store has overwritten
     ThreadId thread;
     std::uint32_t op;
   };
-  std::unordered_set<persist::EventId> pieces_;            // of stores of several words, if meetings are noted
-  std::unordered_map<WordNumber, DramStore> dram_stores_;  // the last store, if meetings are noted
-  PlaceId load_place_ = 0;                                 // of the load that is being done
+  std::unordered_set<persist::EventId> pieces_;  // of stores of several words, if meetings are noted
+  std::unordered_map<WordNumber, std::vector<DramStore>> dram_stores_;  // the last ones, if meetings are noted
+  PlaceId load_place_ = 0;                                              // of the load that is being done
   std::vector<AddedFlush> added_;
   std::vector<Group> groups_;
   std::vector<std::uint32_t> free_groups_;

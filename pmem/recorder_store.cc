@@ -99,7 +99,7 @@ void Recorder::leave_dram_store(ThreadId thread, const BufferEntry& entry) {
     const unsigned first = at % kWordBytes;
     const auto count = static_cast<unsigned>(std::min<Address>(entry.address + entry.bytes - at, kWordBytes - first));
     dram_.store(word_of(at), mask_of_bytes(first, count), thread, past);
-    if (options_.notes_meetings) dram_stores_[word_of(at)] = {thread, entry.op};
+    note_dram_store(entry, thread, word_of(at), mask_of_bytes(first, count));
     at += count;
   }
 }

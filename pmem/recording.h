@@ -18,6 +18,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "persist/recording.h"
@@ -98,10 +99,11 @@ class Recording final : public persist::Recording {
   std::vector<std::string> region_names;
   std::vector<std::string> place_names;  // by PlaceId; may be shorter
   LineTable<Line> lines;
-  std::vector<EventInfo> events;             // by event
-  std::vector<FlushInfo> flushes;            // in the order in which they took effect
-  std::vector<Meeting> meetings;             // of threads, as they took place, if they are noted
-  ThreadOrder order;                         // of the meetings; once the log is sealed
+  std::vector<EventInfo> events;                               // by event
+  std::vector<FlushInfo> flushes;                              // in the order in which they took effect
+  std::vector<Meeting> meetings;                               // of threads, as they took place, if they are noted
+  ThreadOrder order;                                           // of the meetings; once the log is sealed
+  std::unordered_map<std::uint32_t, ThreadId> thread_of_mark;  // by operation: of marks that another model records
   std::vector<Address> address_of_location;  // of a mark: its number in mark_texts; kNoAddress: of another model
   std::vector<std::string> mark_texts;
   std::map<std::string, persist::LocationId, std::less<>> mark_locations;

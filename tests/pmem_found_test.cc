@@ -71,6 +71,49 @@ TEST_F(PmemFoundTest, TheMissingFlushIsNamedAndVerified) {
   EXPECT_EQ(line_of(fence.at("place").get<std::string>(), "log.c"), line_with(source, "_mm_clwb(&log->entries[i])"));
 }
 
+TEST_F(PmemFoundTest, WhereAFileWasLostBeforeAStoreAnFsyncIsMissing) {
+  const Ran run = pmem({program("store.c", R"(#include <fcntl.h>
+#include <immintrin.h>
+static long* count(void) { return crashcut_pmem("index", 64); }
+int main(void) {
+  const int fd = open("log", O_CREAT | O_WRONLY, 0644);
+  if (write(fd, "entry", 5) != 5) return 1;
+  *count() = 1;
+  _mm_clwb(count());
+  _mm_sfence();
+  return 0;
+}
+void crashcut_recover(void) {
+  char entry[5];
+  if (*count() != 0) assert(read(open("log", O_RDONLY), entry, 5) == 5);
+}
+)")});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(run.says("No flush or fence makes this go away: what was lost is not memory but ")) << run.out;
+  EXPECT_TRUE(run.says(", which main() had done before a store that is there. An fsync() in between may be missing."))
+      << run.out;
+}
+
+TEST_F(PmemFoundTest, AFlushIsTriedInRecoveriesThatAreCrashedToo) {
+  // main() runs again after each crash, and lacks the fence there, too.
+  const std::string source = program("again.c", R"(#include <immintrin.h>
+int main(void) {
+  long* p = crashcut_pmem("counters", 128);
+  if (p[0] > p[8]) return 1;
+  p[8]++;
+  _mm_clwb(&p[8]);
+  p[0]++;
+  _mm_clwb(&p[0]);
+  _mm_sfence();
+  return 0;
+}
+)");
+  const Ran run = pmem({"--depth", "2", source});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  const std::string place = "again.c:" + std::to_string(line_with(source, "_mm_clwb(&p[8])"));
+  EXPECT_TRUE(run.says("A fence after " + place + " makes this go away (verified with it: all ")) << run.out;
+}
+
 TEST_F(PmemFoundTest, ARecoveryThatWaitsForALockNamesItAndItsOwner) {
   const std::string source = program("lock.c", R"(
 struct Lock { long word; };

@@ -194,6 +194,9 @@ TEST_F(PmemRunTest, WhatRecoveryPrintsIsThatOfAPrefix) {
   const Ran unmarked = pmem({"--expect", "prefix", made("list"), "2"});
   EXPECT_EQ(unmarked.exit_code, 2);
   EXPECT_TRUE(unmarked.says("--expect prefix needs marks")) << unmarked.err;
+  const Ran twins = pmem({"--expect", "prefix", made("prefix"), "twins", "2"});
+  EXPECT_EQ(twins.exit_code, 2) << twins.out;
+  EXPECT_TRUE(twins.says("--expect prefix needs marks that differ")) << twins.err;
 }
 
 TEST_F(PmemRunTest, ReportsAndResultsAreThoseOfRun) {

@@ -118,6 +118,31 @@ TEST_F(PmemThreadsFoundTest, RobustnessIsNotedAcrossThreads) {
   EXPECT_EQ(note("not robust"), "") << right.out;
 }
 
+// main() stores while the thread makes its promise: nothing orders the two.
+TEST_F(PmemThreadsFoundTest, APromiseIsOfTheThreadThatMadeIt) {
+  const auto marking = [&](const std::string& of_main, const std::string& of_thread) {
+    return program("mark.c",
+                   "#include <pthread.h>\nstatic volatile long* p;\n"
+                   "static void* promise(void* unused) {\n  " +
+                       of_thread +
+                       "  crashcut_mark(\"m\");\n  return unused;\n}\n"
+                       "int main(void) {\n  pthread_t thread;\n  p = crashcut_pmem(\"memory\", 64);\n"
+                       "  pthread_create(&thread, 0, promise, 0);\n  " +
+                       of_main +
+                       "  return pthread_join(thread, 0);\n}\n"
+                       "void crashcut_recover(void) {\n  p = crashcut_pmem(\"memory\", 64);\n"
+                       "  if (crashcut_reached(\"m\")) assert(p[0] >= 0);\n}\n");
+  };
+  const Ran main =
+      pmem({"--schedules", "all", "--notes", "robustness", "--json", "report.json", marking("p[0] = 1;\n", "")});
+  EXPECT_EQ(main.exit_code, 0) << main.out << main.err;
+  EXPECT_EQ(note("not robust"), "") << main.out;
+  const Ran thread =
+      pmem({"--schedules", "all", "--notes", "robustness", "--json", "report.json", marking("", "p[0] = 1;\n")});
+  EXPECT_EQ(thread.exit_code, 0) << thread.out << thread.err;
+  EXPECT_NE(note("not robust"), "") << thread.out;
+}
+
 // Atomic stores are whole with threads, too.
 TEST_F(PmemThreadsFoundTest, RacesArePlainStores) {
   const std::string source = copying(0, 1);

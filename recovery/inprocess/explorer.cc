@@ -97,6 +97,10 @@ void Explorer::add_crash(const Recorded& recorded) {
   if (recorded.memory != nullptr) {
     crash.memory = std::make_unique<pmem::CrashView>(*recorded.memory, *crash.cut, *this, memory_below,
                                                      static_cast<persist::LayerId>(crashes_.size()));
+    if (g.header->notes != 0 && crashes_.empty()) {
+      crash.memory->tell_of_certain(
+          [this](persist::LocationId l, const persist::Candidate& candidate) { note_certain(l, candidate); });
+    }
   }
   if (g.header->is_observing != 0 && crashes_.empty()) crash.view->set_observer(&g_observed);
   crashes_.push_back(std::move(crash));
@@ -117,6 +121,10 @@ void Explorer::record_memory() {
   model_->memory = std::make_unique<pmem::Recorder>(pmem::RecorderOptions{.model = g.header->memory}, memory(),
                                                     &model_->recorder->recording());
   for (const NamedRegion& r : model_->regions) model_->memory->add_region(r.region, r.name);
+  if (g.header->added_count == 0) return;
+  // The same code may run again: a flush that main() lacks is tried there, too.
+  model_->places = *g.recorded->places;
+  model_->memory->add_flushes({g.header->added, g.header->added_count});
 }
 
 void Explorer::add_region(const pmem::Region& region, const std::string& name) {
@@ -187,6 +195,23 @@ std::uint32_t Explorer::choose(const persist::Choice& choice) {
   if (g.header->notes != 0 && layer == 1) note_choice(choice, crashes_.front(), taken, moment_);
   if (g.narrating) narrate_choice(layer, *crashes_[layer - 1].recorded->whole, choice, taken);
   return taken;
+}
+
+// Of what was recorded first.
+void Explorer::note_certain(persist::LocationId location, const persist::Candidate& candidate) {
+  const persist::Choice choice{g.recorded->whole->log, location, {&candidate, 1}};
+  note_choice(choice, crashes_.front(), 0, moment_);
+}
+
+bool Explorer::reached(std::string_view mark) {
+  const bool is_reached = crashes_.back().view->reached(mark);
+  if (g.header->notes == 0 || g.header->has_memory == 0) return is_reached;
+  const auto location = g.recorded->files->mark_locations.find(mark);
+  if (location != g.recorded->files->mark_locations.end()) {
+    const auto candidates = crashes_.front().cut->candidates(location->second);
+    if (candidates.size() == 1) note_certain(location->second, candidates.front());
+  }
+  return is_reached;
 }
 
 std::uint32_t Explorer::answer(const persist::Choice& choice, std::uint32_t layer) {

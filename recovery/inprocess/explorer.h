@@ -36,7 +36,7 @@ class Explorer final : public persist::Chooser {
   // An exploration, not a single run.
   bool is_exploring() const { return request_.kind == RequestKind::kExplore; }
 
-  bool reached(std::string_view mark) { return crashes_.back().view->reached(mark); }
+  bool reached(std::string_view mark);
   std::uint32_t count_events_in() const;
   // How many marks main() had reached; decides it.
   std::uint32_t count_marks();
@@ -61,6 +61,7 @@ class Explorer final : public persist::Chooser {
   std::uint32_t layer_of(const persist::Log& log) const;
   void leave_others(std::uint32_t from, std::uint32_t count) const;
   void record_memory();
+  void note_certain(persist::LocationId location, const persist::Candidate& candidate);
   const persist::Log& log_of(const Recorded& recorded);
 
   RunRequest request_;

@@ -59,6 +59,7 @@ long own_call(Call& call) {
       g.model->recorder->begin_op("crashcut_mark(\"" + text + "\")");
       note_op_stack();
       if (g_phase == Phase::kExecuting) g.model->recorder->mark(text);
+      note_thread_of_mark();
       return 0;
     }
     case CRASHCUT_OP_REACHED:

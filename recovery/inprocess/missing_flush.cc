@@ -26,6 +26,7 @@ struct Candidate {
 struct Candidates {
   std::vector<Candidate> list;
   bool has_lost_earlier = false;
+  std::string lost_of_files{};  // a call on files that was lost before
 };
 
 tl::expected<Candidates, Failure> read_candidates(std::string_view text) try {
@@ -35,6 +36,7 @@ tl::expected<Candidates, Failure> read_candidates(std::string_view text) try {
     const Json line = Json::parse(text.substr(0, end));
     if (line.contains("lost_earlier")) {
       candidates.has_lost_earlier = line.at("lost_earlier");
+      candidates.lost_of_files = line.at("lost_of_files");
     } else {
       candidates.list.push_back(
           {{line.at("kind").get<Kind>(), line.at("place")}, line.at("after"), line.at("flushed"), line.at("lines")});
@@ -190,11 +192,16 @@ tl::expected<FoundFlush, Failure> try_all(const FlushSearch& search, const Candi
     if (!tried->failed && tried->recoveries > 0) return found_flushes(search, {candidate}, *tried);
     ++count;
   }
+  if (!candidates.has_lost_earlier && !candidates.lost_of_files.empty()) {
+    return no_flush(
+        fmt::format("No flush or fence makes this go away: what was lost is not memory but {}, which main() had done "
+                    "before a store that is there. An fsync() in between may be missing.",
+                    candidates.lost_of_files));
+  }
   if (!candidates.has_lost_earlier) {
     return no_flush(
         "No flush or fence makes this go away: nothing was lost that main() had stored before what was there. The "
-        "order "
-        "of its stores leads here, or how far one store is torn.");
+        "order of its stores leads here, or how far one store is torn.");
   }
   auto together = try_together(search, candidates);
   if (!together) return tl::unexpected(together.error());

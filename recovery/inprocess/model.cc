@@ -149,7 +149,7 @@ const Recorded* seal(Model& model) {
     memory = &model.memory->recording();
     model.memory->recording().order = pmem::ThreadOrder(memory->meetings);
   }
-  return make_recorded(model.recorder->recording(), memory, model.regions, model.heap, model.op_stacks);
+  return make_recorded(model.recorder->recording(), memory, model.regions, model.heap, model.op_stacks, model.places);
 }
 
 void publish_recording(int exit_code) {

@@ -12,18 +12,24 @@
 namespace crashcut::inprocess {
 namespace {
 
-// The event of each mark, in order, from the description of the recording.
-std::vector<std::uint32_t> mark_events(const std::string& description) {
-  std::vector<std::uint32_t> events;
+struct Marks {
+  std::vector<std::uint32_t> events;  // in order
+  bool has_twins = false;             // of one text
+};
+
+// From the description of the recording.
+Marks find_marks(const std::string& description) {
+  Marks marks;
   std::set<std::string> seen;
   std::istringstream lines(description);
   for (std::string line; std::getline(lines, line);) {
     if (line.find("\"kind\":\"mark\"") == line.npos) continue;
     const auto parsed = nlohmann::json::parse(line, nullptr, false);
     if (parsed.is_discarded() || !parsed.contains("event")) continue;
-    if (seen.insert(parsed.value("text", "")).second) events.push_back(parsed.at("event"));
+    marks.has_twins = !seen.insert(parsed.value("text", "")).second || marks.has_twins;
+    marks.events.push_back(parsed.at("event"));
   }
-  return events;
+  return marks;
 }
 
 constexpr std::size_t kShownMost = 60;
@@ -38,12 +44,12 @@ std::string quoted(const std::string& text) {
 tl::expected<Prefixes, Failure> Prefixes::find(Session& session) {
   const auto description = session.describe();
   if (!description) return tl::unexpected(description.error());
-  const std::vector<std::uint32_t> marks = mark_events(*description);
-  if (marks.empty()) {
-    return tl::unexpected(
-        result::users_failure("--expect prefix needs marks: main() calls crashcut_mark() after each of its operations, "
-                              "each time with another "
-                              "text."));
+  const auto [marks, has_twins] = find_marks(*description);
+  if (marks.empty() || has_twins) {
+    return tl::unexpected(result::users_failure(
+        fmt::format("--expect prefix needs {}: main() calls crashcut_mark() after each of its operations, each time "
+                    "with another text.",
+                    has_twins ? "marks that differ" : "marks")));
   }
   Prefixes prefixes;
   for (std::size_t k = 0; k <= marks.size() + 1; ++k) {

@@ -12,8 +12,8 @@ persist::ModelSpec WholeRecording::model() const {
 
 const Recorded* make_recorded(fusefs::Recording& files, const pmem::Recording* memory,
                               const std::vector<NamedRegion>& regions, const PersistentHeap& heap,
-                              const OpStacks& op_stacks) {
-  auto* recorded = new Recorded{&files, memory, &files, &regions, &heap, &op_stacks};
+                              const OpStacks& op_stacks, const Places& places) {
+  auto* recorded = new Recorded{&files, memory, &files, &regions, &heap, &op_stacks, &places};
   if (memory != nullptr) recorded->whole = new WholeRecording(files, *memory);
   return recorded;
 }

@@ -56,6 +56,7 @@ struct NamedRegion {
 
 class PersistentHeap;
 class OpStacks;
+class Places;
 
 struct Recorded {
   const fusefs::Recording* files = nullptr;
@@ -64,11 +65,12 @@ struct Recorded {
   const std::vector<NamedRegion>* regions = nullptr;  // that the program has known so far
   const PersistentHeap* heap = nullptr;               // as the program left it
   const OpStacks* op_stacks = nullptr;
+  const Places* places = nullptr;  // of `memory`
 };
 
 // `memory` may be null. All outlive it; the log is sealed. Lies in the active arena.
 const Recorded* make_recorded(fusefs::Recording& files, const pmem::Recording* memory,
                               const std::vector<NamedRegion>& regions, const PersistentHeap& heap,
-                              const OpStacks& op_stacks);
+                              const OpStacks& op_stacks, const Places& places);
 
 }  // namespace crashcut::inprocess

@@ -1,5 +1,5 @@
 /* A counter and its double, for --expect prefix. "right"; "early": the mark comes before the flush; "torn": the two
- * words are not updated together. */
+ * words are not updated together; "twins": all marks have one text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   const int count = argc > 2 ? atoi(argv[2]) : 3;
   for (int i = 1; i <= count; ++i) {
     char mark[16];
-    snprintf(mark, sizeof mark, "%d", i);
+    snprintf(mark, sizeof mark, "%d", strcmp(how, "twins") == 0 ? 0 : i);
     if (strcmp(how, "early") == 0) {
       set(&m->count.value, (uint64_t)i);
       crashcut_mark(mark);

@@ -48,6 +48,10 @@ void end_call_after_fences() {
   if (is_recording()) g.model->recorder->recording().log.set_common_past(persist::kNoFences);
 }
 
+void note_thread_of_mark() {
+  if (is_recording()) recorder().recording().thread_of_mark[recorder().op_count() - 1] = own_thread();
+}
+
 void Memory::clflush(const void* at, const void* code) { flush(at, Flush::kClflush, code); }
 void Memory::clflushopt(const void* at, const void* code) { flush(at, Flush::kClflushopt, code); }
 void Memory::clwb(const void* at, const void* code) { flush(at, Flush::kClwb, code); }

@@ -98,5 +98,7 @@ void note_endless_wait(std::string_view what, std::uint64_t address, const void*
 // A system call begins, or ends: what it records comes after the fences of the program.
 void begin_call_after_fences();
 void end_call_after_fences();
+// The operation that began last is a mark of this thread.
+void note_thread_of_mark();
 
 }  // namespace crashcut::inprocess

@@ -6,6 +6,23 @@
 
 namespace crashcut::inprocess {
 
+namespace {
+
+// The last thing that main() did to files before a store that is there, if the crash lost it. Empty: nothing.
+std::string lost_file_operation(const Recorded& recorded, const pmem::DecidedEvents& decided) {
+  const persist::Log& log = recorded.whole->log;
+  auto e = static_cast<persist::EventId>(log.event_count());
+  while (e > 0 && !(recorded.memory->is_own(e - 1) && decided.is_in(e - 1))) --e;
+  while (e-- > 0) {
+    const bool is_change = !recorded.memory->is_own(e) && !recorded.files->kind_of(e).empty() &&
+                           !recorded.files->is_sync(e) && !log.writes(e).empty();
+    if (is_change && decided.is_out(e)) return std::string(recorded.whole->ops[log.op(e)]);
+  }
+  return {};
+}
+
+}  // namespace
+
 void describe_missing_flushes() {
   if (g.recorded->memory == nullptr) return;
   const pmem::Recording& recording = *g.recorded->memory;
@@ -19,7 +36,8 @@ void describe_missing_flushes() {
                             json_string(recording.name_of_place(candidate.flush.place)),
                             json_string(recording.describe_address(candidate.address)), candidate.lines));
   }
-  append_line(fmt::format("{{\"lost_earlier\":{}}}", pmem::has_lost_earlier(recording, decided)));
+  append_line(fmt::format("{{\"lost_earlier\":{},\"lost_of_files\":{}}}", pmem::has_lost_earlier(recording, decided),
+                          json_string(lost_file_operation(*g.recorded, decided))));
 }
 
 }  // namespace crashcut::inprocess

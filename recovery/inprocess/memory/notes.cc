@@ -160,9 +160,12 @@ void note_choice(const persist::Choice& choice, const Crash& crash, std::uint32_
   const bool is_mark = crash.recorded->whole->is_mark(choice.location);
   if (!is_mark && !recording.is_own_location(choice.location)) return;
   const std::uint64_t code = is_mark ? 0 : reinterpret_cast<std::uint64_t>(g_load_code);
-  if (pmem::has_note(g.header->notes, NoteKind::kNotRobust) && moment.add(recording, choice.location, candidate, code))
+  const pmem::ByteMask bytes = is_mark ? pmem::kAllBytes : crash.memory->asked_bytes();
+  if (pmem::has_note(g.header->notes, NoteKind::kNotRobust) &&
+      moment.add(recording, choice.location, candidate, bytes, code))
     note_load(NoteKind::kNotRobust, moment.code(), moment.lost(), moment.found());
-  if (is_mark || !pmem::has_note(g.header->notes, NoteKind::kRace)) return;
+  const bool is_certain = choice.candidates.size() == 1;  // flushed, or below another store of its line
+  if (is_mark || is_certain || !pmem::has_note(g.header->notes, NoteKind::kRace)) return;
   const persist::EventId store = plain_store_of(recording, choice.location, candidate);
   if (store != persist::kNoEvent && !crash.cut->is_in(store)) note_load(NoteKind::kRace, code, store, 0);
 }
