@@ -339,6 +339,9 @@ void end_copy(ucontext_t& context) {
   const Pending done = g_pending;
   g_pending.state = Pending::kNone;
   blocked_by(context) &= ~inject::bit_of(SIGSYS);
+  // Threads that go on in between make system calls.
+  constexpr std::uint64_t kSystemCalls = inject::bit_of(SIGSYS);
+  if (threaded() != nullptr) kernel(SYS_rt_sigprocmask, SIG_UNBLOCK, &kSystemCalls, nullptr, sizeof kSystemCalls);
   std::byte copy[kOperandMost];
   std::memcpy(copy, g_scratch->operand + done.address % kLineBytes, done.bytes);
   void* at = pointer_to(done.address);
