@@ -118,6 +118,34 @@ void crashcut_recover(void) { printf("%d\n", *(volatile int*)crashcut_pmem("word
   EXPECT_TRUE(run.says("for code that was trapped as it is")) << run.out;
 }
 
+// Assembly without unwind information: its fences are found, and data in it that looks like fences is not changed.
+TEST_F(PmemTrapTest, FencesOfFunctionsThatOnlyASymbolNames) {
+  const std::string source = program("p.c", R"(
+__asm__(
+    ".text\n.type bare_fence, @function\nbare_fence:\n  test %edi, %edi\n  jne 1f\n  sfence\n  ret\n"
+    "fence_data: .byte 0xf0, 0x0f, 0xae, 0xf8, 0x0f, 0xae, 0xf0\n1: mfence\n  ret\n.size bare_fence, . - bare_fence\n");
+void bare_fence(int with_mfence);
+extern const unsigned char fence_data[];
+int main(int argc, char** argv) {
+  volatile long* words = crashcut_pmem("words", 128);
+  words[0] = 1;
+  __asm__ volatile("clflushopt %0" ::"m"(words[0]) : "memory");
+  bare_fence(argc > 1);
+  words[8] = 1;
+  return memcmp(fence_data, "\xf0\x0f\xae\xf8\x0f\xae\xf0", 7);
+}
+void crashcut_recover(void) {
+  volatile long* words = crashcut_pmem("words", 128);
+  printf("%ld%ld\n", words[0], words[8]);
+}
+)");
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{}, {"mfence"}}) {
+    const Ran run = trap(with({"--outcomes", source}, arguments));
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    EXPECT_EQ(outcomes_of(run), (std::map<std::string, int>{{"00", 1}, {"10", 1}, {"11", 1}})) << run.out;
+  }
+}
+
 // Accesses are trapped before its handler sees them.
 TEST_F(PmemTrapTest, AProgramThatHandlesFaultsItself) {
   const Ran run = trap({"--outcomes", program("p.c", R"(
