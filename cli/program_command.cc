@@ -67,11 +67,6 @@ tl::expected<int, Failure> run(const ProgramCommand& what, const std::string& ex
   plan->arguments.assign(words.begin() + 1, words.end());
   if (auto ok = open_results(options.reports, {program->path()}); !ok) return tl::unexpected(ok.error());
   plan->known = known_tokens();
-  if (plan->traps && what.schedules != nullptr && !what.schedules->empty() && *what.schedules != "one")
-    return wrong_use(fmt::format(
-        "--schedules {} needs a program that crashcut cc --pmem or crashcut cxx --pmem compiled: of code that is "
-        "trapped (--trap, -fsanitize=thread), one schedule of the threads is run (--schedules one; --seed picks it).",
-        *what.schedules));
   if (what.schedules != nullptr && !what.schedules->empty())
     return search_threads(options.reports, *plan, *what.schedules, words);
   return search(options.reports, *plan, words, nullptr);

@@ -1,4 +1,6 @@
 // crashcut pmem --trap: programs with threads that were compiled without instrumentation.
+#include <set>
+
 #include "tests/pmem_fixture.h"
 
 namespace crashcut {
@@ -185,9 +187,174 @@ void crashcut_recover(void) {}
   const Ran deadlock = trap({source, "deadlock"});
   EXPECT_EQ(deadlock.exit_code, 1) << deadlock.out << deadlock.err;
   EXPECT_TRUE(deadlock.says("deadlock")) << deadlock.out;
-  const Ran all = trap({"--schedules", "all", source, "deadlock"});
-  EXPECT_EQ(all.exit_code, 2) << all.out;
-  EXPECT_TRUE(all.says("one schedule of the threads is run (--schedules one; --seed picks it)")) << all.err;
+}
+
+// Two threads do a row of the table each. Words: two of one line, two of another.
+const std::string kRows = R"(
+#include <immintrin.h>
+#include <pthread.h>
+#include <string.h>
+static const char* row;
+static volatile long* words(void) { return crashcut_pmem("words", 128); }
+#define ROW(name) if (strcmp(row, name) == 0)
+#define FLUSH(at) __asm__ volatile("clflushopt %0" ::"m"(*(at)) : "memory")
+static void* first(void* unused) {
+  volatile long *a = words(), *b = a + 8;
+  ROW("apart") a[0] = 1;
+  ROW("crosswise") a[0] = 1, b[0] = 1;
+  ROW("read") a[0] = 1;
+  ROW("read and fenced") a[0] = 1;
+  ROW("fence of another") {
+    a[0] = 1;
+    FLUSH(a);
+    b[0] = 1;
+    _mm_sfence();
+  }
+  return unused;
+}
+static void* second(void* unused) {
+  volatile long *a = words(), *b = a + 8;
+  ROW("apart") b[0] = 1, _mm_clflush((void*)b);
+  ROW("crosswise") b[1] = 1, a[1] = 1;
+  ROW("read") b[0] = a[0];
+  ROW("read and fenced") if (a[0] == 1) {
+    FLUSH(a);
+    _mm_sfence();
+    b[0] = 1;
+  }
+  ROW("fence of another") if (b[0] == 1) b[1] = 1;
+  return unused;
+}
+int main(int argc, char** argv) {
+  pthread_t thread;
+  row = argv[argc - 1];
+  pthread_create(&thread, NULL, first, NULL);
+  second(NULL);
+  pthread_join(thread, NULL);
+  return 0;
+}
+void crashcut_recover(void) {
+  volatile long* w = words();
+  printf("%ld%ld %ld%ld\n", w[0], w[1], w[8], w[9]);
+}
+)";
+
+std::set<std::string> names_of(const Outcomes& outcomes) {
+  std::set<std::string> names;
+  for (const auto& [name, count] : outcomes) names.insert(name);
+  return names;
+}
+
+TEST_F(PmemTrapThreadsTest, AllOrdersOfWhatIsSeenHaveExactlyTheOutcomes) {
+  std::set<std::string> all_but_one;
+  for (int i = 0; i < 16; ++i) {
+    const auto bit = [i](int at) { return std::to_string(i >> at & 1); };
+    if (i != 6) all_but_one.insert(bit(3) + bit(2) + " " + bit(1) + bit(0));
+  }
+  const std::pair<const char*, std::set<std::string>> kExpected[] = {
+      {"apart", {"00 00", "00 10", "10 00", "10 10"}},
+      {"crosswise", all_but_one},
+      {"read", {"00 00", "00 10", "10 00", "10 10"}},
+      {"read and fenced", {"00 00", "10 00", "10 10"}},
+      // What the second thread does may come before the fence.
+      {"fence of another", {"00 00", "00 10", "00 11", "10 00", "10 10", "10 11"}},
+  };
+  const std::string source = program("rows.c", kRows);
+  for (const auto& [row, expected] : kExpected) {
+    const Ran run = trap({"--outcomes", "--schedules", "all", source, row});
+    EXPECT_EQ(run.exit_code, 3) << row << run.out << run.err;
+    EXPECT_EQ(names_of(outcomes_of(run)), expected) << row << run.out;
+    EXPECT_TRUE(run.says("bounded (unseen_atomics)")) << run.last_line();
+    EXPECT_TRUE(
+        run.says("every order of the calls, locked instructions, fences, and accesses to persistent memory was tried"))
+        << run.last_line();
+  }
+}
+
+TEST_F(PmemTrapThreadsTest, SchedulesFindWhatOneDoesNot) {
+  const std::string source = program("race.c", R"(
+#include <immintrin.h>
+#include <pthread.h>
+static volatile long* words(void) { return crashcut_pmem("words", 192); }
+static void* enter(void* own) {
+  volatile long *gate = words(), *mine = own;
+  if (*gate != 0) return NULL;
+  *mine = 1;
+  *gate = 1;
+  _mm_clflush((void*)gate);
+  return NULL;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, enter, (void*)&words()[8]);
+  enter((void*)&words()[16]);
+  pthread_join(thread, NULL);
+  return 0;
+}
+void crashcut_recover(void) { assert(words()[8] + words()[16] < 2); }
+)");
+  EXPECT_EQ(trap({source}).exit_code, 0);
+  for (const char* schedules : {"all", "random:100"}) {
+    const Ran run = trap({"--schedules", schedules, source});
+    EXPECT_EQ(run.exit_code, 1) << schedules << run.out << run.err;
+    EXPECT_TRUE(run.says("Assertion `words()[8] + words()[16] < 2' failed")) << run.out;
+    const Ran again = crashcut(with(replay_of(run), {"--print"}));
+    EXPECT_EQ(again.exit_code, 1) << again.out << again.err;
+    EXPECT_TRUE(again.says("Assertion `words()[8] + words()[16] < 2' failed")) << again.out;
+  }
+}
+
+// Threads that wait by plain loads, for locks, and in libc come to their ends under each schedule.
+TEST_F(PmemTrapThreadsTest, RandomSchedulesOfCriticalSections) {
+  const std::string right = counters("_mm_clflush((void*)counters())");
+  for (const bool uses_mutex : {false, true}) {
+    std::vector<std::string> words = {"--outcomes", "--schedules", "random:5", right};
+    if (uses_mutex) words.emplace_back("mutex");
+    const Ran run = trap(words);
+    EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+    EXPECT_TRUE(run.says("bounded (max_executions)")) << run.last_line();
+    EXPECT_EQ(names_of(outcomes_of(run)), (std::set<std::string>{"0 0", "1 0", "1 1", "2 1", "2 2", "3 2", "3 3"}))
+        << run.out;
+  }
+  const Ran wrong = trap({"--schedules", "random:5", counters("(void)0"), "mutex"});
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
+}
+
+// No crash tears a word of them, and they persist in any order.
+TEST_F(PmemTrapThreadsTest, MaskedStoresOfThreadsAreMadeOfWords) {
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "the processor has no AVX2";
+  const Ran run = trap({"--outcomes", program("masked.c", R"(
+#include <immintrin.h>
+#include <pthread.h>
+static void* words(void) { return crashcut_pmem("words", 64); }
+__attribute__((target("avx2"))) static void* store(void* unused) {
+  _mm256_maskstore_epi64(words(), _mm256_set_epi64x(-1, 0, -1, 0), _mm256_set1_epi8(1));
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, store, NULL);
+  pthread_join(thread, NULL);
+  return 0;
+}
+void crashcut_recover(void) {
+  volatile long* w = words();
+  printf("%lx %lx %lx %lx\n", w[0], w[1], w[2], w[3]);
+}
+)")});
+  const std::string one = "101010101010101";
+  EXPECT_EQ(outcomes_of(run),
+            (Outcomes{{"0 0 0 0", 1}, {"0 " + one + " 0 0", 1}, {"0 0 0 " + one, 1}, {"0 " + one + " 0 " + one, 1}}))
+      << run.out << run.err;
+}
+
+TEST_F(PmemTrapThreadsTest, OneThreadHasOneSchedule) {
+  const Ran run = trap({"--schedules", "all", program("alone.c", R"(
+int main(void) { return *(volatile long*)crashcut_pmem("word", 8) = 1, 0; }
+void crashcut_recover(void) {}
+)")});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(run.says("verified for trapped code, for all schedules")) << run.last_line();
 }
 
 }  // namespace

@@ -118,11 +118,15 @@ void start_execution_model() {
   model->process = std::make_unique<fusefs::Process>(process_setup(*model->filesystem));
   if (g.header->has_memory != 0) {
     const bool has_threads = inject::schedules_threads() && g_phase == Phase::kExecuting;
-    const bool has_steps = has_threads && g.header->memory_steps != 0;
+    // A buffered store would be overtaken by plain stores of ordinary memory, which are not seen in trapped code.
+    const bool is_searched = has_threads && g.header->memory_steps != 0;
+    const bool has_steps = is_searched && g.header->traps == 0;
     model->memory = std::make_unique<pmem::Recorder>(
         pmem::RecorderOptions{.model = g.header->memory, .has_store_buffers = has_steps, .notes_meetings = has_threads},
         nullptr, &model->recorder->recording());
-    if (has_threads) model->threaded = std::make_unique<PmemThreads>(*model->memory, g.header->memory, has_steps);
+    if (has_threads)
+      model->threaded =
+          std::make_unique<PmemThreads>(*model->memory, g.header->memory, has_steps, is_searched && !has_steps);
     g_threaded = model->threaded.get();
     g_watches_all = has_threads;
   }

@@ -132,6 +132,9 @@ class Checker {
     note_meeting(
         knowledge_.names(), before_, [this] { return deadline_.is_over(); }, result_);
     note_unused_rules(knowledge_.names(), plan_, result_);
+    // Of trapped code, plain accesses to ordinary memory are not seen: several threads may meet there.
+    if (plan_.traps && plan_.has_memory_steps() && (result_.threads_most > 1 || before_ != nullptr))
+      result_.has_met = true;
     judge(before_, result_);
     note_rest();
     return std::move(result_);

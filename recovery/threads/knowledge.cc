@@ -7,7 +7,8 @@ namespace crashcut::recovery {
 using scheduler::Execution;
 using scheduler::runtime::Details;
 
-Knowledge::Knowledge(const ThreadPlan& plan, const ThreadRest* rest) : plan_(plan) {
+Knowledge::Knowledge(const ThreadPlan& plan, const ThreadRest* rest)
+    : plan_(plan), is_opaque_(plan.traps && plan.has_memory_steps()) {
   if (rest == nullptr) return;
   is_opaque_ = rest->is_opaque;
   is_instrumented_ = rest->is_instrumented;

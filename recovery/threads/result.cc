@@ -200,10 +200,15 @@ std::vector<std::string> notes_of(const ThreadPlan& plan, const ThreadResult& ch
 
 std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult& checked) {
   std::vector<std::string> sentences;
-  if (plan.traps) {
+  if (plan.traps && plan.schedules == ThreadPlan::Schedules::kOne) {
     sentences.emplace_back(
-        "Other schedules of the threads: --seed N is another one. What a thread did counts as seen by every thread "
-        "that goes on later, since plain accesses to ordinary memory are not seen in code that is trapped.");
+        "Other schedules of the threads: --seed N is another one, --schedules random:N tries some, --schedules all all "
+        "orders of what is seen of the threads. What a thread did counts as seen by every thread that goes on later, "
+        "since plain accesses to ordinary memory are not seen in code that is trapped.");
+  } else if (plan.traps) {
+    sentences.emplace_back(
+        "Orders of plain accesses to ordinary memory: these are not seen in code that is trapped, and take place "
+        "together with the step before them. And what waits in store buffers: stores leave them at once.");
   } else if (plan.schedules == ThreadPlan::Schedules::kOne) {
     sentences.emplace_back(
         plan.machines.empty()
@@ -221,7 +226,8 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
   if (checked.has_threaded_recoveries)
     sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
   if (plan.models_memory()) {
-    if (plan.has_memory_steps()) sentences.emplace_back("What code that is not instrumented does to variables.");
+    if (plan.has_memory_steps() && !plan.traps)
+      sentences.emplace_back("What code that is not instrumented does to variables.");
   } else if (checked.is_instrumented) {
     sentences.emplace_back(
         "What weaker memory than a sequentially consistent one does, and what code that is not instrumented does to "
@@ -238,7 +244,7 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
         "named in place of a program is compiled so that its variables are seen.");
   } else if (checked.may_meet) {
     sentences.push_back(fmt::format("Whether threads meet in atomic variables{}: there was too much to watch.", where));
-  } else if (checked.has_met) {
+  } else if (checked.has_met && !plan.traps) {
     sentences.push_back(
         fmt::format("The orders in which threads get to atomic variables that they share{}: {} tried, not what lies "
                     "between. Compiled with crashcut flags, they are seen.",
@@ -270,13 +276,15 @@ std::string deepening_text(const scheduler::SearchResult& search) {
 }
 
 // Bounds on steps, preemptions and timeouts leave schedules out, and all others are tried. Empty: the estimate says it.
-std::string coverage_text(const ThreadResult& checked, Bound bound) {
+std::string coverage_text(const ThreadPlan& plan, const ThreadResult& checked, Bound bound) {
   if (bound == Bound::kNotRepeatable) {
     return checked.random_executions == 0
                ? "not all was tried"
                : fmt::format("{} of the executions were under random schedules", checked.random_executions);
   }
   if (checked.search.is_too_long) return deepening_text(checked.search);
+  if (bound == Bound::kUnseenAtomics && plan.traps)
+    return "every order of the calls, locked instructions, fences, and accesses to persistent memory was tried";
   if (bound == Bound::kUnseenAtomics) return "every order of the lock and thread calls that matters was tried";
   if (checked.search.fraction.likely != 1 || checked.crash_bound != Bound::kNone) return "";
   // Stopped while it looked for further schedules: the tree knows of none, and there may be many.
@@ -424,9 +432,11 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                       {"resumed", checked.is_resumed}};
   result.verdict = checked.verdict;
   result.bound = bound_of(plan, checked);
-  result.scope = plan.traps                                      ? " for trapped code, for one schedule of the threads"
-                 : plan.schedules == ThreadPlan::Schedules::kOne ? " for " + schedules_text(plan) + " of the threads"
-                 : plan.models_memory()                          ? " for all schedules"
+  const bool is_one = plan.schedules == ThreadPlan::Schedules::kOne;
+  result.scope = plan.traps && is_one      ? " for trapped code, for one schedule of the threads"
+                 : plan.traps              ? " for trapped code, for all schedules"
+                 : is_one                  ? " for " + schedules_text(plan) + " of the threads"
+                 : plan.models_memory()    ? " for all schedules"
                  : checked.is_instrumented ? " for lock and thread calls and instrumented variables"
                                            : " for lock and thread calls; variables are not seen (crashcut flags)";
   if (has_cache_budget(plan))
@@ -434,7 +444,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                                 count_text(plan.cache_steps_most, "step", "steps"));
   if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
   result.explored_fraction = checked.search.fraction;
-  result.coverage = coverage_text(checked, result.bound);
+  result.coverage = coverage_text(plan, checked, result.bound);
   result.seconds = checked.search.seconds;
   add_counts(checked, result.counts);
   result.has_recoveries = checked.has_recover;

@@ -97,7 +97,11 @@ void Memory::store_lanes(void* at, const void* from, std::size_t lane_bytes, std
   auto* to = static_cast<std::byte*>(at) + first * lane_bytes;
   const auto* bytes = static_cast<const std::byte*>(from) + first * lane_bytes;
   lanes >>= first;
-  if (is_in_window(to) && is_recording() && threaded() == nullptr) {
+  if (is_in_window(to) && threaded() != nullptr) {
+    if (!is_in_region(number_of(to), count * lane_bytes)) return touch_wild(number_of(to), count * lane_bytes);
+    return threaded()->store_lanes(number_of(to), {bytes, count * lane_bytes}, lane_bytes, lanes, code);
+  }
+  if (is_in_window(to) && is_recording()) {
     return store_region(to, {bytes, count * lane_bytes}, ThreadedMemory::Kind::kStore, false, code,
                         [&](pmem::Recorder& r, std::uint64_t address, std::span<const std::byte> b,
                             pmem::PlaceId place) { r.store_lanes(0, address, b, lane_bytes, lanes, place); });

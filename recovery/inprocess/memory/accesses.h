@@ -24,7 +24,7 @@ struct Memory {
   static void store8(void* at, std::uint64_t value, const void* code);
   static void load(const void* at, void* to, std::size_t bytes, const void* code);
   static void store(void* at, const void* from, std::size_t bytes, const void* code);
-  // A store instruction, as it is: no compiler tears it. Threads take no turns at it.
+  // A store instruction, as it is: no compiler tears it.
   static void store_whole(void* at, const void* from, std::size_t bytes, const void* code);
   static void load_lanes(const void* at, void* to, std::size_t lane_bytes, std::uint64_t lanes, const void* code);
   static void store_lanes(void* at, const void* from, std::size_t lane_bytes, std::uint64_t lanes, const void* code);

@@ -93,6 +93,14 @@ void PmemThreads::do_store(ThreadId thread, Address address, std::span<const std
   }
 }
 
+void PmemThreads::do_store_lanes(ThreadId thread, Address address, std::span<const std::byte> bytes,
+                                 std::size_t lane_bytes, std::uint64_t lanes, const void* code) {
+  const OwnCode own;
+  come_after_others(thread);
+  use_added_flushes();
+  recorder_.store_lanes(thread, address, bytes, lane_bytes, lanes, place_of(code));
+}
+
 void PmemThreads::add_store(Operation& operation, scheduler::runtime::Actor& by, const pmem::BufferEntry& entry,
                             ThreadId thread) {
   Change change{scheduler::memory::kStore};

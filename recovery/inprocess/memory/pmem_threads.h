@@ -2,7 +2,8 @@
 //
 // Threads of the recorder are made when they are met. What calls that synchronise order (scheduler/edges.h) orders the
 //   recorder's threads too. In code that is trapped, plain accesses of ordinary memory are not seen, and so it is not
-//   known what a thread has read of others: each comes after all that others did before (may miss bugs).
+//   known what a thread has read of others: each comes after all that others did before. That misses nothing where
+//   every order of what threads do is tried, and may miss bugs elsewhere.
 #pragma once
 
 #include <map>
@@ -15,8 +16,8 @@ namespace crashcut::inprocess {
 
 class PmemThreads final : public ThreadedMemory {
  public:
-  PmemThreads(pmem::Recorder& recorder, const pmem::MemoryModel& model, bool has_steps)
-      : ThreadedMemory(model, has_steps), recorder_(recorder) {
+  PmemThreads(pmem::Recorder& recorder, const pmem::MemoryModel& model, bool has_steps, bool has_turns)
+      : ThreadedMemory(model, has_steps, has_turns), recorder_(recorder) {
     recorder_.add_thread();  // that nobody is: the recorder must expect others from the beginning
   }
 
@@ -31,6 +32,8 @@ class PmemThreads final : public ThreadedMemory {
   void do_load(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code) override;
   void do_store(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes, Kind kind,
                 const void* code) override;
+  void do_store_lanes(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
+                      std::size_t lane_bytes, std::uint64_t lanes, const void* code) override;
   void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const Change& change,
                   const void* code) override;
   void end_lock(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,

@@ -88,7 +88,7 @@ void schedule_recovery(const void* stack_top) {
   in_model([] {
     Model& model = *g.model;
     if (model.memory != nullptr) {
-      model.threaded = std::make_unique<PmemThreads>(*model.memory, g.header->memory, false);
+      model.threaded = std::make_unique<PmemThreads>(*model.memory, g.header->memory, false, false);
     } else {
       model.threaded = std::make_unique<RecoveryThreads>(g.header->memory);
     }

@@ -172,7 +172,7 @@ void ThreadedMemory::let_others_run_at_times(const void* code) {
 void ThreadedMemory::load(Address address, std::span<std::byte> out, bool is_atomic, const void* code) {
   const bool is_ordinary = !is_modelled(address);
   if (has_steps_ && is_ordinary) scheduler::runtime::note_touch(touch_of(address, out.size(), false, is_atomic, code));
-  if (!(has_steps_ ? is_step(address, out.size(), is_atomic) : is_atomic)) {
+  if (!(has_steps_ ? is_step(address, out.size(), is_atomic) : is_turn(address, is_atomic))) {
     if (is_ordinary) std::memcpy(out.data(), memory_at(address), out.size());
     if (has_steps_ && is_ordinary) forward_own(address, out);
     // Calls that synchronise order what is no step. Where nothing is one, the model must know what was read.
@@ -215,8 +215,9 @@ void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Ki
   if (is_atomic && kind == Kind::kStore) kind = Kind::kAtomicStore;
   const bool is_ordinary = !is_modelled(address);
   if (!has_steps_) {
-    if (is_atomic) let_others_run(address, code);
+    if (is_turn(address, is_atomic)) let_others_run(address, code);
     if (is_ordinary) std::memcpy(memory_at(address), bytes.data(), bytes.size());
+    if (kind == Kind::kNonTemporal || kind == Kind::kNonTemporalWhole) note_awaited(true);
     do_store(own_thread(), address, bytes, kind, code);
     return scheduler::runtime::note_change();
   }
@@ -233,6 +234,37 @@ void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Ki
     bytes = bytes.subspan(count);
   }
   scheduler::runtime::note_change();
+}
+
+// Calls function(where, bytes) with the stored bytes of each word that lie side by side.
+template <class Function>
+static void for_stored(Address address, std::span<const std::byte> bytes, std::size_t lane_bytes, std::uint64_t lanes,
+                       const Function& function) {
+  const auto is_stored = [&](std::size_t at) { return at < bytes.size() && (lanes >> (at / lane_bytes) & 1) != 0; };
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::size_t end = at;
+    while (is_stored(end) && pmem::word_of(address + end) == pmem::word_of(address + at)) ++end;
+    if (end > at) function(address + at, bytes.subspan(at, end - at));
+    at = std::max(end, at + 1);
+  }
+}
+
+void ThreadedMemory::store_lanes(Address address, std::span<const std::byte> bytes, std::size_t lane_bytes,
+                                 std::uint64_t lanes, const void* code) {
+  if (has_steps_) {
+    return for_stored(address, bytes, lane_bytes, lanes, [&](Address at, std::span<const std::byte> stored) {
+      store(at, stored, Kind::kStore, false, code);
+    });
+  }
+  if (is_turn(address, false)) let_others_run(address, code);
+  do_store_lanes(own_thread(), address, bytes, lane_bytes, lanes, code);
+  scheduler::runtime::note_change();
+}
+
+void ThreadedMemory::do_store_lanes(ThreadId thread, Address address, std::span<const std::byte> bytes,
+                                    std::size_t lane_bytes, std::uint64_t lanes, const void* code) {
+  for_stored(address, bytes, lane_bytes, lanes,
+             [&](Address at, std::span<const std::byte> stored) { do_store(thread, at, stored, Kind::kStore, code); });
 }
 
 void ThreadedMemory::push_store(Address address, std::span<const std::byte> bytes, Kind kind, const void* code) {
@@ -330,6 +362,17 @@ void ThreadedMemory::leave(Actor& lane, const Operation& done) {
 
 // ---- locked instructions, flushes, fences
 
+void ThreadedMemory::note_awaited(bool is_awaited) {
+  if (has_turns_) buffer_of(own_thread()).awaits_fence = is_awaited;
+}
+
+// What others do before it is not ordered by it.
+void ThreadedMemory::take_turn_at_fence(const void* code) {
+  if (!has_turns_ || !buffer_of(own_thread()).awaits_fence) return;
+  perform(x86::access(fences(), x86::kTurn, 0), code);
+  note_awaited(false);
+}
+
 void ThreadedMemory::empty_buffer(const void* caller) {
   if (!has_steps_) return;
   const ThreadId thread = own_thread();
@@ -359,6 +402,7 @@ void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& chan
   std::byte old[16], before[16];
   begin_lock(thread, address, {old, bytes}, change, code);
   note_empty(thread);
+  note_awaited(false);
   std::memcpy(before, old, bytes);
   const std::span<const std::byte> stored = decide({old, bytes});
   if (!stored.empty()) {
@@ -376,7 +420,11 @@ void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& chan
 void ThreadedMemory::flush(Address address, Flush how, const void* code) {
   if (!is_modelled(address) || !has_flushes()) return;
   const ThreadId thread = own_thread();
-  if (how != Flush::kClflush && !is_flushed_in_order(address)) return do_clflushopt(thread, address, code);
+  if (has_turns_) let_others_run(address, code);
+  if (how != Flush::kClflush && !is_flushed_in_order(address)) {
+    note_awaited(true);
+    return do_clflushopt(thread, address, code);
+  }
   const bool keeps = how == Flush::kClwb;
   if (!has_steps_) return do_clflush(thread, address, keeps, code);
   if (!touch(address, code)) return;
@@ -385,12 +433,14 @@ void ThreadedMemory::flush(Address address, Flush how, const void* code) {
 
 void ThreadedMemory::sfence(const void* code) {
   const ThreadId thread = own_thread();
+  take_turn_at_fence(code);
   if (!has_steps_) return do_sfence(thread, code);
   push({x86::Entry::kSfence, 0, 0, 0}, 1, code, [&] { do_sfence(thread, code); });
 }
 
 void ThreadedMemory::mfence(const void* code) {
   empty_buffer(code);
+  take_turn_at_fence(code);
   do_mfence(own_thread(), code);
 }
 

@@ -1,8 +1,11 @@
 // ThreadedMemory: the memory of a program whose threads are scheduled, as instrumented code accesses it.
 //
-// Two ways, Header::memory_steps:
+// Three ways, by Header::memory_steps:
 //   in order   stores leave their buffers at once. Atomic accesses are steps, so that threads take turns at them; plain
 //              accesses are none, but the model is told of them. One schedule is run so, whatever its length.
+//   by turns   the same of code that is trapped (trap.h), where schedules are searched: threads take turns before each
+//              access and flush of modelled memory, too, and before a fence that has something to wait for. Each
+//              execution is one order of these, one at a time.
 //   by steps   each access of modelled memory is a step, and so is each access of ordinary memory that is atomic or
 //              that threads race for. Each entry of a store buffer leaves by a step of its own (scheduler/runtime/
 //              buffers.h). So all schedules are all that x86 allows. Plain accesses of ordinary memory that is not
@@ -36,7 +39,8 @@ class ThreadedMemory {
   // What is stored in place of the bytes that were there; nothing: an empty span.
   using Decide = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
 
-  ThreadedMemory(const pmem::MemoryModel& model, bool has_steps) : model_(model), has_steps_(has_steps) {}
+  ThreadedMemory(const pmem::MemoryModel& model, bool has_steps, bool has_turns = false)
+      : model_(model), has_steps_(has_steps), has_turns_(has_turns) {}
   virtual ~ThreadedMemory() = default;
 
   bool has_steps() const { return has_steps_; }
@@ -44,6 +48,9 @@ class ThreadedMemory {
   // ---- accesses of the running thread. Addresses of modelled memory are in regions.
   void load(pmem::Address address, std::span<std::byte> out, bool is_atomic, const void* code);
   void store(pmem::Address address, std::span<const std::byte> bytes, Kind kind, bool is_atomic, const void* code);
+  // A masked store: of `bytes`, the lanes of `lane_bytes` each whose bit is set.
+  void store_lanes(pmem::Address address, std::span<const std::byte> bytes, std::size_t lane_bytes, std::uint64_t lanes,
+                   const void* code);
   // What a locked instruction makes of a value, as far as scheduler/primitives/memory.h knows it.
   struct Change {
     scheduler::memory::Verb verb = scheduler::memory::kModify;
@@ -94,6 +101,9 @@ class ThreadedMemory {
   virtual void do_load(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> out, const void* code) = 0;
   virtual void do_store(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes, Kind kind,
                         const void* code) = 0;
+  // Of modelled memory, where there are no steps. The stored bytes of one word are one store.
+  virtual void do_store_lanes(pmem::ThreadId thread, pmem::Address address, std::span<const std::byte> bytes,
+                              std::size_t lane_bytes, std::uint64_t lanes, const void* code);
   // The steps of a locked instruction, and what it finds; what it stores follows.
   virtual void begin_lock(pmem::ThreadId thread, pmem::Address address, std::span<std::byte> old, const Change& change,
                           const void* code) = 0;
@@ -134,6 +144,7 @@ class ThreadedMemory {
 
   pmem::MemoryModel model_;
   bool has_steps_;
+  bool has_turns_;
 
  private:
   struct Waiting {
@@ -144,7 +155,8 @@ class ThreadedMemory {
   struct Buffer {
     scheduler::ObjectId object{};
     std::int64_t pushed = 0;
-    bool is_used = false;  // since it was last empty
+    bool is_used = false;       // since it was last empty
+    bool awaits_fence = false;  // by turns: flushes or non-temporal stores since the last fence
     std::uint8_t group = 0;
     std::uint32_t non_temporal = 0;
     std::vector<Waiting> waiting;                   // oldest first
@@ -153,6 +165,11 @@ class ThreadedMemory {
 
   Buffer& buffer_of(pmem::ThreadId thread);
   bool is_step(pmem::Address address, std::size_t bytes, bool is_atomic) const;
+  bool is_turn(pmem::Address address, bool is_atomic) const {
+    return is_atomic || (has_turns_ && is_modelled(address));
+  }
+  void note_awaited(bool is_awaited);
+  void take_turn_at_fence(const void* code);
   // Own stores that were steps and wait, where a plain access is none: a load finds them, a store comes after them.
   void forward_own(pmem::Address address, std::span<std::byte> out);
   bool waits_to_store(pmem::Address address, std::size_t bytes);

@@ -21,7 +21,7 @@ namespace crashcut::inprocess {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
-constexpr std::size_t kOperandMost = 64;
+constexpr std::size_t kOperandMost = 128;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint8_t kBreakpoint = 0xcc;
 constexpr greg_t kZeroFlag = 0x40, kTrapFlag = 0x100;
@@ -29,11 +29,11 @@ constexpr greg_t kZeroFlag = 0x40, kTrapFlag = 0x100;
 // Where a copy runs. Below 2 GiB: an address of 32 bits reaches the operand, whatever the instruction.
 struct Scratch {
   std::uint8_t code[kLineBytes];
-  alignas(kLineBytes) std::byte operand[3 * kLineBytes];  // the operand lies in it as it does in its line
+  alignas(kLineBytes) std::byte operand[kStateMost + 2 * kLineBytes];  // the operand lies in it as it does in its line
 };
 constinit Scratch* g_scratch = nullptr;
 
-enum class Stores { kNothing, kPlain, kPlainIfEqual, kNonTemporal, kLanes };
+enum class Stores { kNothing, kPlain, kPlainIfEqual, kNonTemporal, kLanes, kState };
 
 // The instruction that is being done.
 struct Pending {
@@ -42,7 +42,8 @@ struct Pending {
   std::size_t bytes;
   Stores stores;
   std::uint64_t next;  // instruction
-  bool is_second;      // of the two times that a masked store is done
+  bool is_second;      // of the two times that a store of some bytes is done
+  bool keeps_header;   // of what xsave stores
   const FenceSite* site;
 };
 constinit Pending g_pending{};
@@ -131,6 +132,14 @@ void check_nothing_is_pending() {
   user_error("a signal handler touched persistent memory while the program did, which crashcut pmem does not model");
 }
 
+ZydisRegister whole_register(ZydisRegister name) {
+  const auto from = [&](ZydisRegister first) {
+    return static_cast<ZydisRegister>(ZYDIS_REGISTER_RAX + (name - first));
+  };
+  if (name >= ZYDIS_REGISTER_AX && name <= ZYDIS_REGISTER_R15W) return from(ZYDIS_REGISTER_AX);
+  if (name >= ZYDIS_REGISTER_EAX && name <= ZYDIS_REGISTER_R15D) return from(ZYDIS_REGISTER_EAX);
+  return name;
+}
 std::uint64_t value_of(ZydisRegister name, const ucontext_t& context) {
   constexpr int kInOrder[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                               REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
@@ -138,11 +147,29 @@ std::uint64_t value_of(ZydisRegister name, const ucontext_t& context) {
   return static_cast<std::uint64_t>(context.uc_mcontext.gregs[kInOrder[name - ZYDIS_REGISTER_RAX]]);
 }
 
+// bt, bts, btr and btc with a register, which is the number of a bit at any distance from the address.
+bool has_bit_string(const Instruction& i) {
+  const ZydisMnemonic m = i.facts.mnemonic;
+  const bool is_bit_test =
+      m == ZYDIS_MNEMONIC_BT || m == ZYDIS_MNEMONIC_BTS || m == ZYDIS_MNEMONIC_BTR || m == ZYDIS_MNEMONIC_BTC;
+  return is_bit_test && i.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+std::int64_t bit_index(const Instruction& i, const ucontext_t& context) {
+  const ZydisDecodedOperand& operand = i.operands[1];
+  const auto value = static_cast<std::int64_t>(value_of(whole_register(operand.reg.value), context));
+  return operand.size == 16   ? static_cast<std::int16_t>(value)
+         : operand.size == 32 ? static_cast<std::int32_t>(value)
+                              : value;
+}
+
 std::uint64_t address_of(const Instruction& instruction, const ZydisDecodedOperand& operand,
                          const ucontext_t& context) {
   std::uint64_t address = static_cast<std::uint64_t>(operand.mem.disp.value);
   if (operand.mem.base == ZYDIS_REGISTER_RIP) return address + instruction.address + instruction.facts.length;
   address += value_of(operand.mem.base, context) + value_of(operand.mem.index, context) * operand.mem.scale;
+  // Of a bit string, the operand is the word with the bit.
+  if (has_bit_string(instruction))
+    address += static_cast<std::uint64_t>(bit_index(instruction, context) >> 3) & ~(operand.size / 8 - 1);
   // The stack pointer is that after the pop.
   if (instruction.facts.mnemonic == ZYDIS_MNEMONIC_POP && operand.mem.base == ZYDIS_REGISTER_RSP)
     address += operand.size / 8;
@@ -172,27 +199,18 @@ bool is_non_temporal(ZydisMnemonic mnemonic) {
   }
 }
 
-bool has_bit_string(const Instruction& i) {
-  const ZydisMnemonic m = i.facts.mnemonic;
-  const bool is_bit_test =
-      m == ZYDIS_MNEMONIC_BT || m == ZYDIS_MNEMONIC_BTS || m == ZYDIS_MNEMONIC_BTR || m == ZYDIS_MNEMONIC_BTC;
-  return is_bit_test && i.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
-}
-
 // A sentence's end, or null.
 const char* why_not(const Instruction& i, const ZydisDecodedOperand& operand) {
-  if (operand.mem.type == ZYDIS_MEMOP_TYPE_VSIB) return "it gathers or scatters";
-  if (operand.size == 0 || operand.size % 8 != 0 || operand.size / 8 > kOperandMost)
-    return "its operand is not one of 1 to 64 bytes";
+  if (operand.size == 0 || operand.size % 8 != 0 || (operand.size / 8 > kOperandMost && state_bytes(i) == 0))
+    return "its operand has too many bytes";
   if (operand.mem.segment == ZYDIS_REGISTER_FS || operand.mem.segment == ZYDIS_REGISTER_GS)
     return "its address is relative to a segment";
-  if (has_bit_string(i)) return "a register says which word it accesses";
   if (i.facts.address_width != 64) return "its address has 32 bits";
   return nullptr;
 }
 
 // The instruction with `operand` in place of its memory operand, then `end`.
-void write_copy(const Instruction& i, std::uint64_t operand, std::uint8_t end) {
+void write_copy(const Instruction& i, const ucontext_t& context, std::uint64_t operand, std::uint8_t end) {
   std::uint8_t code[kLineBytes];
   std::size_t count = 0;
   const auto put = [&](const void* from, std::size_t bytes) {
@@ -205,11 +223,16 @@ void write_copy(const Instruction& i, std::uint64_t operand, std::uint8_t end) {
     std::memcpy(code + raw.disp.offset, &operand, sizeof operand);
   } else {
     put(i.bytes, raw.modrm.offset);
+    std::uint8_t reg = raw.modrm.reg;
+    if (has_bit_string(i)) {  // with the bit's number in the word instead
+      reg = static_cast<std::uint8_t>(code[count - 1] >> 3 & 7);
+      code[count - 1] = 0xba;
+    }
     // Neither base nor index, so nothing may make the index r12.
     if ((i.facts.attributes & ZYDIS_ATTRIB_HAS_REX) != 0) code[raw.rex.offset] &= static_cast<std::uint8_t>(~2);
     if (i.facts.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX && raw.vex.size == 3) code[raw.vex.offset + 1] |= 0x40;
     if (i.facts.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX) code[raw.evex.offset + 1] |= 0x40;
-    const std::uint8_t modrm_and_sib[] = {static_cast<std::uint8_t>(raw.modrm.reg << 3 | 4), 0x25};
+    const std::uint8_t modrm_and_sib[] = {static_cast<std::uint8_t>(reg << 3 | 4), 0x25};
     put(modrm_and_sib, sizeof modrm_and_sib);
     const auto displacement = static_cast<std::uint32_t>(operand);
     put(&displacement, sizeof displacement);
@@ -217,6 +240,7 @@ void write_copy(const Instruction& i, std::uint64_t operand, std::uint8_t end) {
     if ((i.facts.attributes & ZYDIS_ATTRIB_HAS_SIB) != 0) ++rest;
     rest += raw.disp.size / 8u;
     put(i.bytes + rest, i.facts.length - rest);
+    if (has_bit_string(i)) code[count++] = static_cast<std::uint8_t>(bit_index(i, context) & (i.operands[0].size - 1));
   }
   code[count++] = end;
   std::memcpy(g_scratch->code, code, count);
@@ -254,6 +278,7 @@ bool is_masked(const Instruction& i) {
 Stores stores_of(const Instruction& i, const ZydisDecodedOperand& operand) {
   if (is_compare_exchange(i)) return Stores::kPlainIfEqual;
   if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) == 0) return Stores::kNothing;
+  if (state_bytes(i) != 0) return Stores::kState;
   if (is_masked(i)) return Stores::kLanes;
   return is_non_temporal(i.facts.mnemonic) ? Stores::kNonTemporal : Stores::kPlain;
 }
@@ -291,7 +316,7 @@ void do_locked(const Instruction& i, const ZydisDecodedOperand& operand, std::ui
   std::byte* copy = g_scratch->operand + address % kLineBytes;
   const auto decide = [&](std::span<const std::byte> found) {
     std::memcpy(copy, found.data(), bytes);
-    write_copy(i, reinterpret_cast<std::uint64_t>(copy), kReturn);
+    write_copy(i, context, reinterpret_cast<std::uint64_t>(copy), kReturn);
     crashcut_copied = g_scratch->code;
     const bool was_own_code = std::exchange(inject::t_is_own_code, true);  // no thread is switched away from here
     crashcut_run_copied(registers);
@@ -307,40 +332,49 @@ void do_locked(const Instruction& i, const ZydisDecodedOperand& operand, std::ui
 // may go on, so crashcut's wish that it does (a SIGSYS) waits.
 void begin_copy(const Instruction& i, const ZydisDecodedOperand& operand, std::uint64_t address, ucontext_t& context) {
   if (const char* why = why_not(i, operand)) refuse(i, why);
-  const std::size_t bytes = operand.size / 8;
-  std::byte found[kOperandMost] = {};
-  if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0) load_operand(address, found, bytes, place_after(i));
+  const std::size_t state = state_bytes(i), bytes = state != 0 ? state : operand.size / 8;
   std::byte* copy = g_scratch->operand + address % kLineBytes;
-  std::memcpy(copy, found, bytes);
-  write_copy(i, reinterpret_cast<std::uint64_t>(copy), kBreakpoint);
-  g_pending = {Pending::kCopy, address, bytes, stores_of(i, operand), i.address + i.facts.length, false, nullptr};
+  const bool reads = (operand.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
+  if (state != 0) {
+    load_state(i, address, copy);
+  } else {
+    std::byte found[kOperandMost] = {};
+    if (reads) load_operand(address, found, bytes, place_after(i));
+    std::memcpy(copy, found, bytes);
+  }
+  write_copy(i, context, reinterpret_cast<std::uint64_t>(copy), kBreakpoint);
+  g_pending = {Pending::kCopy, address, bytes,  stores_of(i, operand), i.address + i.facts.length,
+               false,          reads,   nullptr};
   rip(context) = reinterpret_cast<greg_t>(g_scratch->code);
   blocked_by(context) |= inject::bit_of(SIGSYS);
 }
 
-// A masked store is done twice, over zeros and over ones: what differs then was not stored.
-constinit std::byte g_over_zeros[kOperandMost];
+// A store of some bytes is done twice, over zeros and over ones: what differs then was not stored.
+constinit std::byte g_over_zeros[kStateMost];
 void do_again(ucontext_t& context) {
   std::byte* copy = g_scratch->operand + g_pending.address % kLineBytes;
   std::memcpy(g_over_zeros, copy, g_pending.bytes);
-  std::memset(copy, 0xff, g_pending.bytes);
+  if (g_pending.stores == Stores::kState) {
+    fill_state(copy, g_pending.bytes, g_pending.keeps_header);
+  } else {
+    std::memset(copy, 0xff, g_pending.bytes);
+  }
   g_pending.is_second = true;
   rip(context) = reinterpret_cast<greg_t>(g_scratch->code);
 }
 
-void store_lanes(const Pending& done, const std::byte* over_ones, const void* code) {
-  std::uint64_t stored = 0;
-  for (std::size_t i = 0; i < done.bytes; ++i) stored |= std::uint64_t{g_over_zeros[i] == over_ones[i]} << i;
-  Memory::store_lanes(pointer_to(done.address), over_ones, 1, stored, code);
-}
-
 void end_copy(ucontext_t& context) {
-  if (g_pending.stores == Stores::kLanes && !g_pending.is_second) return do_again(context);
+  const bool is_partial = g_pending.stores == Stores::kLanes || g_pending.stores == Stores::kState;
+  if (is_partial && !g_pending.is_second) return do_again(context);
   const Pending done = g_pending;
   g_pending.state = Pending::kNone;
   blocked_by(context) &= ~inject::bit_of(SIGSYS);
+  // Threads that go on in between make system calls.
+  constexpr std::uint64_t kSystemCalls = inject::bit_of(SIGSYS);
+  if (threaded() != nullptr) kernel(SYS_rt_sigprocmask, SIG_UNBLOCK, &kSystemCalls, nullptr, sizeof kSystemCalls);
   std::byte copy[kOperandMost];
-  std::memcpy(copy, g_scratch->operand + done.address % kLineBytes, done.bytes);
+  const std::byte* over_ones = g_scratch->operand + done.address % kLineBytes;
+  std::memcpy(copy, over_ones, std::min(done.bytes, sizeof copy));
   void* at = pointer_to(done.address);
   const void* code = pointer_to(done.next);
   rip(context) = static_cast<greg_t>(done.next);
@@ -354,7 +388,8 @@ void end_copy(ucontext_t& context) {
     case Stores::kPlain:
       return Memory::store_whole(at, copy, done.bytes, code);
     case Stores::kLanes:
-      return store_lanes(done, copy, code);
+    case Stores::kState:
+      return store_what_is_alike(done.address, {g_over_zeros, done.bytes}, over_ones, code);
     case Stores::kNonTemporal:
       return Memory::store_nt(at, copy, done.bytes, 0, code);
   }
@@ -373,7 +408,7 @@ void go_to_target(const Instruction& i, std::uint64_t address, ucontext_t& conte
 
 void do_movdir64b(const Instruction& i, ucontext_t& context) {
   std::byte bytes[64];
-  const std::uint64_t from = address_of(i, i.operands[1], context), to = address_of(i, i.operands[0], context);
+  const std::uint64_t from = address_of(i, i.operands[1], context), to = value_of(i.operands[0].reg.value, context);
   if (to % sizeof bytes != 0) refuse(i, "its destination is not aligned");
   Memory::load(pointer_to(from), bytes, sizeof bytes, place_after(i));
   Memory::store_nt(pointer_to(to), bytes, sizeof bytes, 1, place_after(i));
@@ -384,11 +419,11 @@ void do_movdir64b(const Instruction& i, ucontext_t& context) {
 void do_instruction(const Instruction& i, ucontext_t& context) {
   if (threaded() != nullptr) note_registers(context);
   if (do_string_instruction(i, context)) return;
-  const ZydisDecodedOperand* operand = i.memory();
-  if (operand == nullptr) refuse(i, "its operand is implicit");
   if (i.facts.mnemonic == ZYDIS_MNEMONIC_MOVDIR64B) return do_movdir64b(i, context);
-  const std::uint64_t address = address_of(i, *operand, context);
-  if (do_load_of_lanes(i, address, context)) return;
+  const ZydisDecodedOperand* operand = i.memory();
+  const std::uint64_t address = operand == nullptr ? 0 : address_of(i, *operand, context);
+  if (do_lanes(i, address, context)) return;
+  if (operand == nullptr) refuse(i, "its operand is implicit");
   if (!is_in_window(address)) refuse(i, "its operand is elsewhere");
   switch (i.facts.mnemonic) {
     case ZYDIS_MNEMONIC_CLFLUSH:
@@ -413,7 +448,7 @@ void do_instruction(const Instruction& i, ucontext_t& context) {
 // A locked instruction on ordinary memory is done where it is, or is a step of its thread.
 void begin_step(const FenceSite& site, ucontext_t& context) {
   set_breakpoint(site, false);
-  g_pending = {Pending::kStep, 0, 0, Stores::kNothing, 0, false, &site};
+  g_pending = {Pending::kStep, 0, 0, Stores::kNothing, 0, false, false, &site};
   rip(context) = static_cast<greg_t>(site.address);
   context.uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
 }
@@ -461,6 +496,8 @@ void start_traps() {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
   if (at < 0 && at > -4096) tool_error("cannot map memory for instructions that are trapped");
   g_scratch = reinterpret_cast<Scratch*>(at);
+  find_saved_vectors();
+  find_state_bytes();
   // Open while it runs: what system calls and locked instructions our own code has.
   if (!inject::install_handler(SIGTRAP, on_trap, SA_ONSTACK, ~(inject::bit_of(SIGSYS) | inject::bit_of(SIGTRAP))))
     tool_error("cannot handle breakpoints");

@@ -13,13 +13,6 @@ int main(int argc, char** argv) {
 #define CASE(name) if (strcmp(how, name) == 0)
   int* words = crashcut_pmem("words", 256);
   volatile int* at = words;
-  CASE("scatter") {
-    if (!__builtin_cpu_supports("avx512f")) return 99;
-    __asm__ volatile(
-        "vpxor %%xmm0, %%xmm0, %%xmm0\n\t kxnorw %%k1, %%k1, %%k1\n\t"
-        "vpscatterdd %%zmm0, (%0,%%zmm0,4)%{%%k1%}" ::"r"(words)
-        : "memory", "xmm0");
-  }
   CASE("thread") {
     pthread_t thread;
     return pthread_create(&thread, NULL, do_nothing, NULL);
@@ -28,7 +21,7 @@ int main(int argc, char** argv) {
   CASE("beyond") return at[64 + 1024];
   CASE("null") return *(volatile int*)(at[0] * (size_t)8);
   CASE("breakpoint") __asm__ volatile("int3");
-  CASE("bit string") __asm__ volatile("btsq %1, (%0)" ::"r"(words), "r"(70L) : "memory", "cc");
+  CASE("implicit") __asm__ volatile("xlatb" ::"b"(words), "a"(1) : "memory");
   return 0;
 }
 

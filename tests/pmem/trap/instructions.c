@@ -37,17 +37,17 @@ static void fill(void* memory) {
 }
 
 /* rdi is the address in memory, rsi another one. */
-#define RUN(text, state, at)                                                                                          \
-  __asm__ volatile(                                                                                                   \
-      "movq %0, %%r15\n\t pushq 32(%%r15)\n\t popfq\n\t movq (%%r15), %%rax\n\t movq 8(%%r15), %%rcx\n\t"             \
-      "movq 16(%%r15), %%rdx\n\t movq 24(%%r15), %%rbx\n\t vmovdqu 40(%%r15), %%ymm0\n\t"                             \
-      "vmovdqu 72(%%r15), %%ymm1\n\t movq %1, %%rdi\n\t leaq 64(%%rdi), %%rsi\n\t" text                               \
-      "\n\t pushfq\n\t popq 32(%%r15)\n\t cld\n\t movq %%rax, (%%r15)\n\t movq %%rcx, 8(%%r15)\n\t"                   \
-      "movq %%rdx, 16(%%r15)\n\t movq %%rbx, 24(%%r15)\n\t vmovdqu %%ymm0, 40(%%r15)\n\t vmovdqu %%ymm1, 72(%%r15)"   \
-      :                                                                                                               \
-      : "r"(state), "r"(at)                                                                                           \
-      : "memory", "cc", "rax", "rcx", "rdx", "rbx", "rdi", "rsi", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", \
-        "xmm3")
+#define RUN(text, state, at)                                                                                        \
+  __asm__ volatile(                                                                                                 \
+      "movq %0, %%r15\n\t pushq 32(%%r15)\n\t popfq\n\t movq (%%r15), %%rax\n\t movq 8(%%r15), %%rcx\n\t"           \
+      "movq 16(%%r15), %%rdx\n\t movq 24(%%r15), %%rbx\n\t vmovdqu 40(%%r15), %%ymm0\n\t"                           \
+      "vmovdqu 72(%%r15), %%ymm1\n\t movq %1, %%rdi\n\t leaq 64(%%rdi), %%rsi\n\t" text                             \
+      "\n\t pushfq\n\t popq 32(%%r15)\n\t cld\n\t movq %%rax, (%%r15)\n\t movq %%rcx, 8(%%r15)\n\t"                 \
+      "movq %%rdx, 16(%%r15)\n\t movq %%rbx, 24(%%r15)\n\t vmovdqu %%ymm0, 40(%%r15)\n\t vmovdqu %%ymm1, 72(%%r15)" \
+      :                                                                                                             \
+      : "r"(state), "r"(at)                                                                                         \
+      : "memory", "cc", "rax", "rcx", "rdx", "rbx", "rdi", "rsi", "r9", "r12", "r13", "r14", "r15", "xmm0", "xmm1", \
+        "xmm2", "xmm3")
 
 #define TRY_AT(text, offset)                                   \
   do {                                                         \
@@ -168,7 +168,57 @@ static void vectors(void) {
     TRY("movq %%rdi, %%r12\n\t xorl %%r14d, %%r14d\n\t vmovdqu8 64(%%r14,%%r12,1), %%ymm16\n\t vmovdqa64 %%ymm16, "
         "%%ymm0");
     TRY("vmovdqu64 %%ymm0, 32(%%rdi)");
+    TRY("kmovw %%ecx, %%k1\n\t vmovdqu32 (%%rdi), %%ymm1%{%%k1%}%{z%}");
+    TRY("kmovw %%eax, %%k1\n\t vmovups (%%rdi), %%zmm1%{%%k1%}\n\t vextractf32x8 $1, %%zmm1, %%ymm0");
+    TRY("kmovw %%eax, %%k1\n\t vmovdqu8 %%zmm0, (%%rdi)%{%%k1%}");
+    /* Indices as above, of 32 and of 64 bits; the mask is all zero afterwards. */
+#define SOME_LANES(name) LANES "kmovw %%eax, %%k1\n\t" name "\n\t kmovw %%k1, %%eax"
+#define SOME_WIDE_LANES(name) WIDE_LANES "kmovw %%eax, %%k1\n\t" name "\n\t kmovw %%k1, %%eax"
+    TRY(SOME_LANES("vpgatherdd (%%rdi,%%ymm3,4), %%ymm1%{%%k1%}"));
+    TRY(SOME_LANES("vgatherdpd 8(%%rdi,%%xmm3,4), %%ymm1%{%%k1%}"));
+    TRY(SOME_WIDE_LANES("vpgatherqq (%%rdi,%%ymm3,8), %%ymm1%{%%k1%}"));
+    TRY(SOME_WIDE_LANES("vgatherqps (%%rdi,%%ymm3,8), %%xmm1%{%%k1%}"));
+    TRY(SOME_LANES("vpscatterdd %%ymm1, (%%rdi,%%ymm3,4)%{%%k1%}"));
+    TRY(SOME_LANES("vpscatterdq %%ymm1, 3(%%rdi,%%xmm3,2)%{%%k1%}"));
+    TRY(SOME_WIDE_LANES("vscatterqpd %%ymm1, (%%rdi,%%ymm3,8)%{%%k1%}"));
+    TRY(SOME_WIDE_LANES("vpscatterqd %%xmm1, (%%rdi,%%ymm3,8)%{%%k1%}"));
+    /* All lanes in one place: the last stays. Registers 16 and up, and upper halves. */
+    TRY("kxnorw %%k1, %%k1, %%k1\n\t vpxor %%xmm3, %%xmm3, %%xmm3\n\t vpscatterdd %%zmm0, (%%rdi,%%zmm3,4)%{%%k1%}");
+    TRY("kxnorw %%k1, %%k1, %%k1\n\t vinserti64x4 $1, %%ymm1, %%zmm0, %%zmm17\n\t vpmovzxbd %%xmm0, %%zmm18\n\t"
+        "vpscatterdd %%zmm17, (%%rdi,%%zmm18,4)%{%%k1%}\n\t kxnorw %%k1, %%k1, %%k1\n\t"
+        "vpgatherdd 4(%%rdi,%%zmm18,4), %%zmm19%{%%k1%}\n\t vextracti64x4 $1, %%zmm19, %%ymm0\n\t"
+        "vmovdqa64 %%ymm19, %%ymm1");
   }
+  TRY("maskmovdqu %%xmm1, %%xmm0");
+}
+
+/* fxsave and xsave, and back. What they do not store stays; which parts are in use depends on more than the registers.
+ */
+enum { kStateBytes = 1024, kHeader = 512 };
+
+static void run_states(volatile char* at, struct State* state) {
+  for (int i = 0; i < kStateBytes; ++i) at[i] = 0x5a;
+  RUN("fxsave64 (%%rdi)\n\t vpxor %%xmm0, %%xmm0, %%xmm0\n\t fxrstor64 (%%rdi)", &state[0], at);
+  for (int i = kHeader; i < kHeader + 64; ++i) at[i] = 0;
+  RUN("vzeroall\n\t movl $7, %%eax\n\t xorl %%edx, %%edx\n\t xsave64 (%%rdi)", &state[1], at);
+  at[kHeader] = 7;
+  for (int i = 0; i < 16; ++i) at[160 + i] = (char)i, at[576 + i] = (char)-i;
+  RUN("movl $7, %%eax\n\t xorl %%edx, %%edx\n\t xrstor64 (%%rdi)", &state[2], at);
+}
+
+static void states(void) {
+  static char ordinary[kStateBytes] __attribute__((aligned(64)));
+  volatile char* region = crashcut_pmem("states", kStateBytes);
+  struct State a[3] = {first_state(), first_state(), first_state()},
+               b[3] = {first_state(), first_state(), first_state()};
+  run_states(ordinary, a);
+  run_states(region, b);
+  const char expected[] = {0, 1, 2, 3};
+  int differs = memcmp(a, b, sizeof a) != 0 || memcmp(b[2].vectors[0], expected, sizeof expected) != 0;
+  for (int i = 24; i < kStateBytes; ++i) differs |= ordinary[i] != region[i];
+  g_count += 4;
+  g_failures += differs;
+  if (differs) printf("differs: fxsave, xsave\n");
 }
 
 #define BINARY(name)                  \
@@ -218,6 +268,11 @@ static void arithmetic(void) {
   TRY("sarl %%cl, (%%rdi)");
   TRY("rolb (%%rdi)");
   TRY("btsq $5, (%%rdi)");
+  TRY("movl $70, %%ecx\n\t btsq %%rcx, (%%rdi)");
+  TRY("movl $70, %%ecx\n\t btrl %%ecx, (%%rdi)");
+  TRY("movl $70, %%ecx\n\t movq %%rdi, %%r12\n\t movl $70, %%r9d\n\t btcw %%r9w, (%%r12)");
+  TRY("movl $70, %%ecx\n\t btq %%rcx, (%%rdi)");
+  TRY_AT("movq $-70, %%rcx\n\t btcq %%rcx, (%%rdi)", 128);
   TRY("popcntq (%%rdi), %%rax");
 }
 
@@ -235,6 +290,7 @@ static void locked(void) {
   ALIGNED("movq (%%rdi), %%rax\n\t movq 8(%%rdi), %%rdx\n\t lock cmpxchg16b (%%rdi)");
   ALIGNED("lock negq (%%rdi)");
   ALIGNED("lock btsl $9, (%%rdi)");
+  ALIGNED("movl $70, %%ecx\n\t lock btsq %%rcx, (%%rdi)");
 }
 
 #define OFFSETS "\n\t subq %%rsi, %%rdi\n\t movq %%rdi, %%rdx"
@@ -308,6 +364,7 @@ int main(void) {
   g_region = crashcut_pmem("memory", kBytes);
   moves();
   vectors();
+  if (__builtin_cpu_supports("avx2")) states();
   arithmetic();
   locked();
   strings();
