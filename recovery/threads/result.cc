@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "fusefs/unexplored.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
@@ -219,6 +220,8 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
         "execution at most one is taken. --schedules all tries all.");
   if (checked.has_threaded_recoveries)
     sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
+  if (const auto unexplored = fusefs::unexplored_of(plan.model).sentence; !unexplored.empty())
+    sentences.emplace_back(unexplored);
   if (plan.models_memory()) {
     if (plan.has_memory_steps()) sentences.emplace_back("What code that is not instrumented does to variables.");
   } else if (checked.is_instrumented) {
@@ -430,6 +433,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
                                            : " for lock and thread calls; variables are not seen (crashcut flags)";
   if (has_cache_budget(plan)) result.scope += ", with at most one step that a cache takes by itself";
   if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
+  result.scope += fusefs::unexplored_of(plan.model).scope;
   result.explored_fraction = checked.search.fraction;
   result.coverage = coverage_text(checked, result.bound);
   result.seconds = checked.search.seconds;
