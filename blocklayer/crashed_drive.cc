@@ -59,15 +59,20 @@ CrashedDrive::CrashedDrive(std::vector<Layer> layers, persist::Chooser& chooser)
     : layers_(std::move(layers)), chooser_(chooser) {
   CHECK(!layers_.empty());
   // An earlier recovery may have met it.
-  const auto& misdirections = layers_.front().recording->misdirection_locations;
-  for (std::uint32_t index = 0; layers_.size() > 1 && index < misdirections.size(); ++index) {
-    const auto candidates = layers_.front().cut->candidates(misdirections[index]);
-    if (candidates.size() == 1 && candidates.front().value != 0) misdirection_ = index, ++fault_count_;
+  const DriveRecording& recording = *layers_.front().recording;
+  for (std::uint32_t index = 0; layers_.size() > 1 && index < recording.misdirections.size(); ++index) {
+    const auto candidates = layers_.front().cut->candidates(recording.misdirection_locations[index]);
+    if (candidates.size() == 1 && candidates.front().value != 0) take_misdirection(index);
   }
 }
 
-bool CrashedDrive::has_room_for_fault(std::size_t layer) const {
-  return has_more_faults_ && fault_count_ < layers_[layer].recording->options.faults;
+bool CrashedDrive::has_room_for(std::size_t faults, std::size_t layer) const {
+  return has_more_faults_ && fault_count_ + faults <= layers_[layer].recording->options.faults;
+}
+
+void CrashedDrive::take_misdirection(std::uint32_t index) {
+  misdirection_ = index;
+  fault_count_ += layers_.front().recording->misdirections[index].size();
 }
 
 // A choice that is not there to be made is made against the fault: a later recovery must not find it either.
@@ -75,7 +80,8 @@ bool CrashedDrive::is_misdirected(std::uint32_t index) {
   const Layer& first = layers_.front();
   const persist::LocationId location = first.recording->misdirection_locations[index];
   TakesOldest no_fault;
-  return first.cut->read(location, has_room_for_fault(0) ? chooser_ : no_fault) != 0;
+  const bool has_room = has_room_for(first.recording->misdirections[index].size(), 0);
+  return first.cut->read(location, has_room ? chooser_ : no_fault) != 0;
 }
 
 void CrashedDrive::decide_misdirection(Sector sector) {
@@ -84,10 +90,7 @@ void CrashedDrive::decide_misdirection(Sector sector) {
   const auto found = all.find(sector);
   if (found == all.end()) return;
   for (const std::uint32_t index : found->second) {
-    if (!is_misdirected(index)) continue;
-    misdirection_ = index;
-    ++fault_count_;
-    return;
+    if (is_misdirected(index)) return take_misdirection(index);
   }
 }
 
@@ -109,7 +112,7 @@ Fault CrashedDrive::fault_of(std::size_t layer, Sector sector) {
   if (!is_new) return known->second;
   persist::Cut& cut = *layers_[layer].cut;
   const bool is_decided = cut.candidates(location->second).size() == 1;
-  if (is_decided || has_room_for_fault(layer)) known->second = static_cast<Fault>(cut.read(location->second, chooser_));
+  if (is_decided || has_room_for(1, layer)) known->second = static_cast<Fault>(cut.read(location->second, chooser_));
   if (known->second != Fault::kNone) ++fault_count_;
   return known->second;
 }

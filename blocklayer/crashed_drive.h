@@ -2,8 +2,9 @@
 //
 // Each crash is a layer with a recording and a cut of its own. A sector shows what the newest layer left that wrote it;
 //   at the bottom are zeroes.
-// Faults: a sector may be bad, and a write of the first layer may have gone elsewhere, as long as there are fewer
-//   faults than the options allow. Whether a write went elsewhere is asked when a sector is read that it touches.
+// Faults: a sector may be bad, and writes of the first layer may have gone elsewhere, as long as there are no more
+//   faults than the options allow. Whether writes went elsewhere is asked when a sector is read that one of them
+//   touches.
 // Invariant: what is read twice is the same twice.
 // Threads: one at a time.
 #pragma once
@@ -40,19 +41,20 @@ class CrashedDrive {
 
  private:
   bool is_bottom(std::size_t layer, Sector sector) const;
-  bool has_room_for_fault(std::size_t layer) const;
+  bool has_room_for(std::size_t faults, std::size_t layer) const;
   Fault fault_of(std::size_t layer, Sector sector);
   // Where a layer holds the sector; kNoLocation if it did not write it.
   persist::LocationId location_of(std::size_t layer, Sector sector) const;
-  // Decides whether a write that touches the sector went elsewhere.
+  // Decides whether writes went elsewhere of which one touches the sector.
   void decide_misdirection(Sector sector);
   bool is_misdirected(std::uint32_t index);
+  void take_misdirection(std::uint32_t index);
 
   std::vector<Layer> layers_;
   persist::Chooser& chooser_;
   std::map<std::pair<std::size_t, Sector>, Fault> faults_;  // by layer and sector: those that were asked about
   std::optional<std::uint32_t> misdirection_;               // that happened, in the first layer
-  std::uint32_t fault_count_ = 0;
+  std::size_t fault_count_ = 0;
   bool has_more_faults_ = true;
 };
 

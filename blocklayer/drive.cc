@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kCaches{"volatile", "none", "lies"};
 constexpr std::array<std::string_view, 3> kTears{"any", "prefix", "none"};
-constexpr std::array<std::string_view, 3> kFaultKinds{"written", "any", "misdirected"};  // by bit
+constexpr std::array<std::string_view, 4> kFaultKinds{"written", "any", "misdirected", "misdirected-any"};  // by bit
 constexpr std::uint32_t kSectorsMost = 1 << 16;
 constexpr std::uint32_t kFaultsMost = 64;
 
@@ -88,7 +88,8 @@ tl::expected<std::uint8_t, std::string> parse_fault_kinds(std::string_view text)
     const std::string_view word = text.substr(0, comma);
     const auto found = std::find(kFaultKinds.begin(), kFaultKinds.end(), word);
     if (found == kFaultKinds.end())
-      return tl::unexpected(fmt::format("There is no fault \"{}\": it is written, any or misdirected.", word));
+      return tl::unexpected(
+          fmt::format("There is no fault \"{}\": it is written, any, misdirected or misdirected-any.", word));
     kinds |= 1u << (found - kFaultKinds.begin());
     if (!is_last) text.remove_prefix(comma + 1);
   }
@@ -107,7 +108,7 @@ tl::expected<void, std::string> check_options(const DriveOptions& options) {
   if (options.faults > kFaultsMost)
     return tl::unexpected(fmt::format("{} faults are too many: {} at most.", options.faults, kFaultsMost));
   if (options.fault_kinds == 0 || options.fault_kinds >= 1u << kFaultKinds.size())
-    return tl::unexpected(std::string("Faults are written, any or misdirected."));
+    return tl::unexpected(std::string("Faults are written, any, misdirected or misdirected-any."));
   return {};
 }
 

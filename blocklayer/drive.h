@@ -29,14 +29,15 @@
 //   fault_kinds       written      a sector that the drive was sent a write for cannot be read, or reads as something
 //                                  else
 //                     any          the same of any sector of the drive, at any moment
-//                     misdirected  one write went elsewhere: to where another request of the recording begins. Its own
+//                     misdirected  a write went elsewhere: to where another request of the recording begins. Its own
 //                                  sectors hold what they would hold without it. Where it went it has the fate that it
 //                                  would have had at home: it tears, and flushes and FUA cover it, in the same way.
-//                                  One write of the program at most; it counts as one fault
+//                                  Each such write of the program counts as one fault
+//                     misdirected-any  the same to any sector of the drive
 //
-// Does not model: a write of a recovery that goes elsewhere, two such writes, one that goes where no request begins;
-//   a sector whose error correction notices that it is torn (all may miss bugs); reads of the program, which
-//   would tell the order of two writes that were in flight at the same time (may report what cannot happen).
+// Does not model: a write of a recovery that goes elsewhere; a sector whose error correction notices that it is torn
+//   (both may miss bugs); reads of the program, which would tell the order of two writes that were in flight at the
+//   same time (may report what cannot happen).
 // Sources: NVM Express Base Specification 1.4, 6.4 (atomic operations), 6.8 (flush); Linux,
 //   Documentation/block/writeback_cache_control.rst; TigerBeetle, src/testing/storage.zig (bad sectors,
 //   misdirected writes).
@@ -58,7 +59,7 @@ inline constexpr std::uint32_t kSectorBytesMost = 4096;
 enum class Cache : std::uint8_t { kVolatile, kNone, kLies };
 enum class Tear : std::uint8_t { kAny, kPrefix, kNone };
 // A set of kinds is their sum.
-enum FaultKind : std::uint8_t { kBadWritten = 1, kBadAny = 2, kMisdirected = 4 };
+enum FaultKind : std::uint8_t { kBadWritten = 1, kBadAny = 2, kMisdirected = 4, kMisdirectedAny = 8 };
 
 struct DriveOptions {
   std::uint32_t sector_bytes = 512;
@@ -76,7 +77,7 @@ struct DriveOptions {
 // "volatile", "none", "lies"; "any", "prefix", "none". The error is a sentence.
 tl::expected<Cache, std::string> parse_cache(std::string_view text);
 tl::expected<Tear, std::string> parse_tear(std::string_view text);
-// "written", "any", "misdirected", with commas between them.
+// "written", "any", "misdirected", "misdirected-any", with commas between them.
 tl::expected<std::uint8_t, std::string> parse_fault_kinds(std::string_view text);
 // The error is a sentence.
 tl::expected<void, std::string> check_options(const DriveOptions& options);

@@ -36,19 +36,51 @@ std::string text_of(const Request& request) {
 
 }  // namespace
 
-std::vector<Misdirection> misdirections_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count) {
-  std::set<Sector> places;
+namespace {
+
+// At most one more than `most`.
+std::vector<Detour> detours_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count,
+                               bool goes_anywhere, std::size_t most) {
+  std::set<Sector> begins;
   for (const NumberedRequest& request : requests) {
-    if (request.kind != RequestKind::kFlush) places.insert(request.first);
+    if (request.kind != RequestKind::kFlush) begins.insert(request.first);
   }
-  std::vector<Misdirection> all;
+  std::vector<Detour> detours;
   for (const NumberedRequest& request : requests) {
     const bool is_write = request.kind == RequestKind::kWrite || request.kind == RequestKind::kZero;
     if (!is_write || request.is_durable) continue;
-    for (const Sector to : places) {
-      if (to != request.first && to + request.count <= sector_count)
-        all.push_back({request.id, request.first, to, request.count});
+    const auto add = [&](Sector to) {
+      if (to != request.first && to + request.count <= sector_count && detours.size() <= most)
+        detours.push_back({request.id, request.first, to, request.count});
+    };
+    if (goes_anywhere) {
+      for (Sector to = 0; to < sector_count && detours.size() <= most; ++to) add(to);
+    } else {
+      std::for_each(begins.begin(), begins.end(), add);
     }
+  }
+  return detours;
+}
+
+}  // namespace
+
+std::vector<Misdirection> misdirections_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count,
+                                           const DriveOptions& options, std::size_t most) {
+  if (!options.has_fault(kMisdirected) && !options.has_fault(kMisdirectedAny)) return {};
+  const std::vector<Detour> detours = detours_of(requests, sector_count, options.has_fault(kMisdirectedAny), most);
+  std::vector<Misdirection> all, last{{}};  // those of one length
+  for (std::uint32_t length = 1; length <= options.faults && !last.empty(); ++length) {
+    std::vector<Misdirection> next;
+    for (const Misdirection& shorter : last) {
+      for (const Detour& detour : detours) {
+        if (!shorter.empty() && detour.request <= shorter.back().request) continue;
+        if (all.size() + next.size() > most) break;
+        next.push_back(shorter);
+        next.back().push_back(detour);
+      }
+    }
+    all.insert(all.end(), next.begin(), next.end());
+    last = std::move(next);
   }
   return all;
 }
@@ -65,8 +97,8 @@ DriveRecorder::DriveRecorder(const DriveOptions& options, std::shared_ptr<const 
   if (options.has_fault(kBadAny)) {
     for (Sector sector = 0; sector < places.sector_count; ++sector) add_fault(sector);
   }
-  if (!options.has_fault(kMisdirected)) return;
-  recording_->ops.push_back("a write goes elsewhere");
+  if (places.misdirections.empty()) return;
+  recording_->ops.push_back("writes go elsewhere");
   for (const Misdirection& misdirection : places.misdirections) add_misdirections(misdirection);
 }
 
@@ -76,14 +108,16 @@ void DriveRecorder::add_misdirections(const Misdirection& misdirection) {
   recording.misdirections.push_back(misdirection);
   recording.misdirection_locations.push_back(recording.log.add_location(0));
   recording.locations.push_back({DriveRecording::Place::kMisdirection, index});
-  misdirections_of_[misdirection.request].push_back(index);
   auto& elsewhere = recording.elsewhere.emplace_back();
-  for (const Sector first : {misdirection.from, misdirection.to}) {
-    for (Sector sector = first; sector < first + misdirection.count; ++sector) {
-      if (elsewhere.contains(sector)) continue;
-      elsewhere[sector] = recording.log.add_location(kFromBelow);
-      recording.locations.push_back({DriveRecording::Place::kSector, sector});
-      recording.misdirections_of[sector].push_back(index);
+  for (const Detour& detour : misdirection) {
+    misdirections_of_[detour.request].push_back(index);
+    for (const Sector first : {detour.from, detour.to}) {
+      for (Sector sector = first; sector < first + detour.count; ++sector) {
+        if (elsewhere.contains(sector)) continue;
+        elsewhere[sector] = recording.log.add_location(kFromBelow);
+        recording.locations.push_back({DriveRecording::Place::kSector, sector});
+        recording.misdirections_of[sector].push_back(index);
+      }
     }
   }
 }
@@ -92,15 +126,23 @@ void DriveRecorder::begin_misdirections(RequestId id) {
   const auto found = misdirections_of_.find(id);
   if (found == misdirections_of_.end()) return;
   for (const std::uint32_t index : found->second) {
+    if (recording_->misdirections[index].back().request != id) continue;
     const persist::Write write(recording_->misdirection_locations[index], 1);
     recording_->log.add_event(kMisdirectOp, std::span(&write, 1), {});
     recording_->event_kinds.push_back(EventKind::kMisdirect);
   }
 }
 
+const Detour* DriveRecorder::detour_of(RequestId request, std::uint32_t misdirection) const {
+  for (const Detour& detour : recording_->misdirections[misdirection]) {
+    if (detour.request == request) return &detour;
+  }
+  return nullptr;
+}
+
 Sector DriveRecorder::first_of(const InFlight& request, std::uint32_t misdirection) const {
-  const Misdirection& other = recording_->misdirections[misdirection];
-  return other.request == request.id ? other.to : request.first;
+  const Detour* const detour = detour_of(request.id, misdirection);
+  return detour == nullptr ? request.first : detour->to;
 }
 
 persist::LocationId DriveRecorder::location_of(Sector sector) {
@@ -122,8 +164,7 @@ void DriveRecorder::add_elsewhere(const InFlight& request, Sector sector) {
   const persist::Value value = value_of(request, sector);
   if (const auto stays = recording.misdirections_of.find(sector); stays != recording.misdirections_of.end()) {
     for (const std::uint32_t index : stays->second) {
-      if (recording.misdirections[index].request != request.id)
-        writes_.emplace_back(recording.elsewhere[index].at(sector), value);
+      if (detour_of(request.id, index) == nullptr) writes_.emplace_back(recording.elsewhere[index].at(sector), value);
     }
   }
   const auto goes = misdirections_of_.find(request.id);
@@ -176,7 +217,7 @@ void DriveRecorder::add_overtaking(const InFlight& earlier, const InFlight& late
     add_event(earlier, EventKind::kAgain, sector, sector, {std::min(a.first, b.first), std::max(a.last, b.last)});
   }
   if (first < end) ++recording_->overlaps;
-  // Under a misdirection of one of the two they may overlap elsewhere; under one of a third request, as here.
+  // Under a misdirection they may overlap elsewhere, or as here.
   for (std::uint32_t index = 0; index < recording_->misdirections.size(); ++index)
     add_overtaking_elsewhere(earlier, later, index);
 }

@@ -56,8 +56,11 @@ struct NumberedRequest {
   std::uint64_t count;
   bool is_durable;  // by make_durable()
 };
-// Every way in which one of the writes can go elsewhere: to where another request begins, if it fits there.
-std::vector<Misdirection> misdirections_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count);
+// Every way in which writes can go elsewhere, each of them one of the faults that the options allow: to where another
+// request begins, or to any sector, if they fit there. None without such faults. Of more than `most` it returns one
+// more.
+std::vector<Misdirection> misdirections_of(std::span<const NumberedRequest> requests, std::uint64_t sector_count,
+                                           const DriveOptions& options, std::size_t most = std::size_t{1} << 16);
 
 class DriveRecorder {
  public:
@@ -119,11 +122,13 @@ class DriveRecorder {
   void add_writes(const InFlight& request, EventKind kind);
   // `earlier`, which is in flight, may land after `later`.
   void add_overtaking(const InFlight& earlier, const InFlight& later);
-  // The same under a misdirection of one of the two.
+  // The same under a misdirection.
   void add_overtaking_elsewhere(const InFlight& earlier, const InFlight& later, std::uint32_t misdirection);
   void add_misdirections(const Misdirection& misdirection);
-  // The misdirections of this request happen from now on.
+  // The misdirections of which this request is the last one happen from now on.
   void begin_misdirections(RequestId id);
+  // None: under this misdirection it goes to its place.
+  const Detour* detour_of(RequestId request, std::uint32_t misdirection) const;
   // The first sector of the request under a misdirection.
   Sector first_of(const InFlight& request, std::uint32_t misdirection) const;
   void add_barrier(std::uint32_t op, EventKind kind, std::span<const persist::Write> writes,

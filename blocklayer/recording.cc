@@ -26,6 +26,13 @@ std::string quote(std::span<const std::byte> bytes, std::size_t most) {
   return text + (bytes.size() > most ? "\"..." : "\"");
 }
 
+template <class Text>
+std::string detours_text(const Misdirection& misdirection, const Text& text_of) {
+  std::string text;
+  for (const Detour& detour : misdirection) text += (text.empty() ? "" : " and ") + text_of(detour);
+  return text;
+}
+
 }  // namespace
 
 std::string_view DriveRecording::kind_of(EventId event) const {
@@ -67,8 +74,9 @@ std::string DriveRecording::describe_location(LocationId location) const {
     case Place::kMark:
       return fmt::format("mark \"{}\"", mark_texts[info.index]);
     case Place::kMisdirection:
-      return fmt::format("the write of sector {}, request {}", misdirections[info.index].from,
-                         misdirections[info.index].request);
+      return detours_text(misdirections[info.index], [](const Detour& detour) {
+        return fmt::format("the write of sector {}, request {}", detour.from, detour.request);
+      });
   }
   return "";
 }
@@ -82,8 +90,9 @@ std::string DriveRecording::describe_value(LocationId location, Value value) con
     case Place::kMark:
       return value == 0 ? "still ahead" : "reached";
     case Place::kMisdirection:
-      return value == 0 ? "it went to its place"
-                        : fmt::format("it went to sector {}", misdirections[locations[location].index].to);
+      if (value == 0) return "not elsewhere";
+      return detours_text(misdirections[locations[location].index],
+                          [](const Detour& detour) { return fmt::format("it went to sector {}", detour.to); });
     case Place::kSector:
       break;
   }

@@ -1,8 +1,8 @@
 // DriveRecording: a persist::Log of what a drive was asked to do, and what its locations and values mean.
 //
 // Locations: a sector, holding the place of its bytes in the payloads; a mark, holding 1 once the program made it; the
-//   fault of a sector, where faults are asked for; a misdirection, holding 1 if that write went elsewhere; a sector
-//   under a misdirection, holding what the sector holds then.
+//   fault of a sector, where faults are asked for; a misdirection, holding 1 if exactly its writes went elsewhere; a
+//   sector under a misdirection, holding what the sector holds then.
 // Values of a sector: 0 is zeroes, kFromBelow is what the drive held before this recording, any other is one more than
 //   the place of its bytes.
 // Payloads: where the bytes of writes are. They are written once, when they arrive, and referred to from then on.
@@ -53,12 +53,14 @@ inline constexpr persist::LocationId kNoLocation = ~persist::LocationId{0};
 // What is wrong with a sector: the values of its fault.
 enum class Fault : std::uint8_t { kNone, kUnreadable, kGarbage };
 
-// A write that may go elsewhere (drive.h: misdirected).
-struct Misdirection {
+// A write that goes elsewhere (drive.h: misdirected).
+struct Detour {
   std::uint64_t request;  // its number
   Sector from, to;
   std::uint64_t count;
 };
+// Writes that may go elsewhere together, in the order of their requests. Each is a fault.
+using Misdirection = std::vector<Detour>;
 
 // Sector -> location, in pages: sectors that are written together lie together.
 class SectorTable {

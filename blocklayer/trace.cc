@@ -267,7 +267,7 @@ void DeviceTrace::visit(Visitor& visitor) const {
 
 namespace {
 
-constexpr std::size_t kMisdirectionsMost = 4096;
+constexpr std::size_t kMisdirectionsMost = std::size_t{1} << 16;
 constexpr std::uint64_t kSectorsForAnyFault = 1 << 20;
 
 class RequestCollector final : public DeviceTrace::Visitor {
@@ -292,15 +292,15 @@ tl::expected<FaultPlaces, std::string> fault_places_of(const DeviceTrace& trace,
         fmt::format("Faults of any sector are for devices of {} sectors at most, and this one has {}: a smaller device "
                     "has fewer (--device-size), and larger sectors are fewer (--sector 4096).",
                     kSectorsForAnyFault, places.sector_count));
-  if (!options.has_fault(kMisdirected)) return places;
+  if (!options.has_fault(kMisdirected) && !options.has_fault(kMisdirectedAny)) return places;
   RequestCollector collector;
   trace.visit(collector);
-  places.misdirections = misdirections_of(collector.requests, places.sector_count);
+  places.misdirections = misdirections_of(collector.requests, places.sector_count, options, kMisdirectionsMost);
   if (places.misdirections.size() > kMisdirectionsMost)
     return tl::unexpected(
-        fmt::format("The writes of the program can go elsewhere in {} ways, and {} is the most: a shorter program has "
-                    "fewer.",
-                    places.misdirections.size(), kMisdirectionsMost));
+        fmt::format("The writes of the program can go elsewhere in more than {} ways: a shorter program has fewer, so "
+                    "has --faults 1, and for misdirected-any a smaller device (--device-size, --sector 4096).",
+                    kMisdirectionsMost));
   return places;
 }
 

@@ -30,11 +30,13 @@ using result::wrong_use;
 
 constexpr std::size_t kImagesMost = 20;  // of findings, that are kept
 constexpr double kTimeMost_s = 1e9;
+// A program spends most of its time waiting: for the kernel to mount, to commit, and to take a loop device back.
+constexpr std::uint32_t kJobsACore = 4;
 
 // As typed.
 struct ConformOptions {
   ConformPlan plan;
-  std::uint32_t jobs = 0;  // 0: one a core
+  std::uint32_t jobs = 0;  // 0: kJobsACore
   double time_s = 0;
   bool shows_slack = false;
   std::string report, update, table;
@@ -184,7 +186,7 @@ tl::expected<int, Failure> conform(ConformOptions options, std::optional<Conform
   const persist::Deadline deadline(options.time_s);
   if (options.plan.mounts.empty()) options.plan.mounts.emplace_back("data=ordered");
   const ConformPlan plan = state ? state->plan : options.plan;
-  const std::uint32_t jobs = options.jobs == 0 ? count_cores() : options.jobs;
+  const std::uint32_t jobs = options.jobs == 0 ? kJobsACore * count_cores() : options.jobs;
   const result::Head head = head_of(plan, jobs, options.time_s);
   print_head(options.reports, head);
   const auto cases = cases_of(plan.sets, [&] { return deadline.is_over(); });
@@ -280,7 +282,7 @@ void add_conform_command(CLI::App& app, int& exit_code) {
   command->add_option("--time", options->time_s, "stop after so long")
       ->type_name("SECONDS")
       ->check(real_between(0.001, kTimeMost_s));
-  command->add_option("--jobs", options->jobs, "programs at a time (default: one a core)")
+  command->add_option("--jobs", options->jobs, "programs at a time (default: four a core, as each mostly waits)")
       ->type_name("N")
       ->check(whole_between(1, 64));
   add_memory_limit(*command);

@@ -67,6 +67,7 @@ tl::expected<void, Failure> Comparer::make_disk() {
   program_.directory = directory_;
   const auto made = kernel::make_base(program_, disk_, should_stop_);
   if (!made) return tl::unexpected(made.error());
+  disk_.journal = kernel::journal_blocks(disk_.filesystem, kernel::base_of(directory_));
   return {};
 }
 
@@ -81,11 +82,18 @@ tl::expected<Compared, Failure> Comparer::compare(const ConformCase& one) {
   program_.program.words.insert(program_.program.words.end(), one.kernel_arguments.begin(), one.kernel_arguments.end());
   const kernel::KeptImages kept{[&](const std::string& state) { return allowed.contains(state); },
                                 fmt::format("{}/outside-{}-", directory_, ++compared_)};
-  const auto found = kernel::find_states(program_, disk_, one.looking, setup_.seed, kept, should_stop_);
+  auto found = kernel::find_states(program_, disk_, one.looking, setup_.seed, kept, should_stop_);
   if (!found) return tl::unexpected(Failure{found.error().blame, one.text + ": " + found.error().sentence});
   if (found->is_stopped) return stopped;
-  Compared compared{
-      .images = found->images, .chosen = found->chosen, .seen = found->states.size(), .allowed = allowed.size()};
+  Compared compared{.images = found->images, .chosen = found->chosen, .allowed = allowed.size()};
+  for (const auto& [state, shown] : found->damaged) {
+    if (allowed.contains(state)) {
+      found->states.try_emplace(state, shown);
+    } else if (!found->states.contains(state)) {
+      ++compared.damaged;
+    }
+  }
+  compared.seen = found->states.size() + compared.damaged;
   for (const auto& [state, shown] : found->states) {
     if (!allowed.contains(state))
       compared.outside.push_back({state, shown.how, shown.images, shown.file, shown.marks, shown.replays});

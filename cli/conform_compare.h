@@ -43,6 +43,8 @@ struct Compared {
   bool is_stopped = false;  // nothing is known
   std::uint64_t images = 0, chosen = 0, seen = 0;
   std::uint64_t allowed = 0;
+  // States that the model leaves out, of images whose metadata is of no one moment: without barriers only.
+  std::uint64_t damaged = 0;
   std::vector<OutsideState> outside{};
   std::vector<std::string> allowed_states{};  // if there are states outside
   std::vector<NotShown> not_shown{};

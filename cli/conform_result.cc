@@ -75,7 +75,8 @@ std::vector<Setting> row_of(const ConformRow& row) {
                                 {"programs", row.total},         {"compared", row.programs},
                                 {"skipped", row.skipped},        {"images_chosen", row.chosen},
                                 {"images", row.images},          {"states_seen", row.seen},
-                                {"states_allowed", row.allowed}, {"states_outside", row.outside}};
+                                {"states_allowed", row.allowed}, {"states_damaged", row.damaged},
+                                {"states_outside", row.outside}};
   Setting::Rows not_shown;
   for (const auto& [rule, count] : row.slack)
     not_shown.push_back({{"rule", std::string(name_of(rule))}, {"states", count}});

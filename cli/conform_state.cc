@@ -44,7 +44,7 @@ Json to_json(const ConformRow& row) {
   Json slack = Json::array();
   for (const auto& [rule, count] : row.slack) slack.push_back({static_cast<int>(rule), count});
   return {row.options, row.set,     row.total,   row.programs, row.images, row.chosen,
-          row.seen,    row.allowed, row.outside, row.skipped,  slack};
+          row.seen,    row.allowed, row.outside, row.skipped,  slack,      row.damaged};
 }
 
 ConformRow row_from(const Json& json) {
@@ -58,6 +58,7 @@ ConformRow row_from(const Json& json) {
                  .allowed = json.at(7),
                  .outside = json.at(8),
                  .skipped = json.at(9)};
+  row.damaged = json.at(11);
   for (const Json& slack : json.at(10)) row.slack[static_cast<SlackRule>(slack.at(0).get<int>())] = slack.at(1);
   return row;
 }
@@ -148,6 +149,7 @@ void ConformState::add(std::size_t mount_index, const ConformCase& one, std::siz
   row->chosen += compared.chosen;
   row->seen += compared.seen;
   row->allowed += compared.allowed;
+  row->damaged += compared.damaged;
   row->outside += compared.outside.size();
   for (const NotShown& not_shown : compared.not_shown) ++row->slack[not_shown.rule];
   for (const OutsideState& outside : compared.outside)

@@ -12,6 +12,12 @@ using result::wrong_use;
 
 std::string name_of_mount(const ConformRow& row) { return row.options.empty() ? "(default)" : row.options; }
 
+}  // namespace
+
+std::string name_of(const ConformRow& row) { return fmt::format("{}, {}", name_of_mount(row), row.set); }
+
+namespace {
+
 std::string slack_table(const std::vector<ConformRow>& rows) {
   std::map<SlackRule, std::map<std::string, std::uint64_t>> by_rule;
   for (const ConformRow& row : rows) {
@@ -28,6 +34,21 @@ std::string slack_table(const std::vector<ConformRow>& rows) {
     text += fmt::format("| {} | {} | {} |\n", name_of(rule), reason_of(rule), listed);
   }
   return text;
+}
+
+std::string damage_text(const std::vector<ConformRow>& rows) {
+  std::string listed;
+  for (const ConformRow& row : rows) {
+    if (row.damaged > 0) listed += fmt::format("{}{} in {}", listed.empty() ? "" : ", ", row.damaged, name_of(row));
+  }
+  if (listed.empty()) return "";
+  return fmt::format(
+      "\nDamage to the filesystem's own metadata, which is possible without barriers and which the model leaves out: "
+      "{} "
+      "of the states seen. They are not outside. Only images show them whose metadata, after the replay of the "
+      "journal, "
+      "is of no one moment of the run, or whose journal has a wrong checksum.\n",
+      listed);
 }
 
 }  // namespace
@@ -72,8 +93,6 @@ std::string_view reason_of(SlackRule rule) {
   return "";
 }
 
-std::string name_of(const ConformRow& row) { return fmt::format("{}, {}", name_of_mount(row), row.set); }
-
 std::string table_of(const std::vector<ConformRow>& rows, const std::string& what) {
   utsname system{};
   uname(&system);
@@ -95,7 +114,7 @@ std::string table_of(const std::vector<ConformRow>& rows, const std::string& wha
     text += fmt::format(
         "\nNot compared, as the model's states are more than were looked at, or as the program fails by itself: {}.\n",
         skipped);
-  return text + slack_table(rows);
+  return text + damage_text(rows) + slack_table(rows);
 }
 
 TableLines lines_of(const std::string& name) {

@@ -22,6 +22,7 @@ struct ConformRow {
   std::uint64_t total = 0;     // programs of the set
   std::uint64_t programs = 0;  // compared
   std::uint64_t images = 0, chosen = 0, seen = 0, allowed = 0, outside = 0;
+  std::uint64_t damaged = 0;  // of those seen: left out by the model, of images whose metadata is of no one moment
   std::uint64_t skipped = 0;  // programs whose states on the model are too many, or that fail by themselves
   std::map<SlackRule, std::uint64_t> slack{};
 

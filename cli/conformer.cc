@@ -38,10 +38,15 @@ Json to_json(const Compared& compared) {
   for (const OutsideState& one : compared.outside)
     outside.push_back({one.state, one.how, one.images, one.file, one.marks, one.replays});
   for (const NotShown& one : compared.not_shown) not_shown.push_back({one.state, static_cast<int>(one.rule)});
-  return {{"is_skipped", compared.is_skipped}, {"images", compared.images},
-          {"chosen", compared.chosen},         {"seen", compared.seen},
-          {"allowed", compared.allowed},       {"outside", outside},
-          {"states", compared.allowed_states}, {"not_shown", not_shown}};
+  return {{"is_skipped", compared.is_skipped},
+          {"images", compared.images},
+          {"chosen", compared.chosen},
+          {"seen", compared.seen},
+          {"allowed", compared.allowed},
+          {"damaged", compared.damaged},
+          {"outside", outside},
+          {"states", compared.allowed_states},
+          {"not_shown", not_shown}};
 }
 
 Compared compared_from(const Json& json) {
@@ -49,7 +54,8 @@ Compared compared_from(const Json& json) {
                     .images = json.at("images"),
                     .chosen = json.at("chosen"),
                     .seen = json.at("seen"),
-                    .allowed = json.at("allowed")};
+                    .allowed = json.at("allowed"),
+                    .damaged = json.at("damaged")};
   for (const Json& one : json.at("outside"))
     compared.outside.push_back(
         {one.at(0), one.at(1), one.at(2), one.at(3), one.at(4).get<std::vector<std::string>>(), one.at(5)});

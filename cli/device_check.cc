@@ -130,13 +130,14 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       ->group(group);
   command
       .add_option("--faults", options.faults,
-                  "so many sectors may have gone bad too: they cannot be read, or read as something else (default: 0)")
+                  "so many faults at most in one recovery: a bad sector, a write that went elsewhere (default: 0)")
       ->type_name("N")
       ->group(group);
   command
       .add_option("--fault-kinds", options.fault_kinds,
-                  "which faults: bad sectors that were written (default), any bad sectors, a write that went elsewhere")
-      ->type_name("written|any|misdirected,...")
+                  "which faults: bad sectors that were written (default), any bad sectors, writes that went to where "
+                  "another request begins, or to any sector")
+      ->type_name("written|any|misdirected|misdirected-any,...")
       ->group(group);
   command
       .add_option("--answers", options.answers,

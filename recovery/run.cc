@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fusefs/unexplored.h"
 #include "recovery/inprocess/front_end.h"
 #include "recovery/inprocess/missing_flush.h"
 #include "recovery/inprocess/missing_sync.h"
@@ -169,6 +170,9 @@ void describe(const Executed& executed, const Plan& plan, const result::Head& he
     result.not_covered = {fmt::format("Other interleavings of its {} threads: crashcut threads tries them.", threads)};
     result.scope = fmt::format(" for one interleaving of {} threads (crashcut threads tries the others)", threads);
   }
+  const fusefs::Unexplored unexplored = fusefs::unexplored_of(plan.model);
+  result.scope += unexplored.scope;
+  if (!unexplored.sentence.empty()) result.not_covered.emplace_back(unexplored.sentence);
   if (plan.memory) {
     const std::string when = instrumentation_text(execution.instrumentation);
     result.execution.push_back({"instrumentation", when});

@@ -31,11 +31,13 @@ class DeviceTest : public CheckTest {
     std::uint64_t recoveries = 0;
     std::string text;  // of crashcut
   };
+  static constexpr const char* kSize = "--device-size";
   States states_of(Words device_calls, int count, Words options = {}) {
     fs::remove_all(directory_ / "results");
-    Words words = {"check",     "--device", "--device-size", "1M",
-                   "--out",     "results",  "--check",       calls() + " device read:" + std::to_string(count),
+    Words words = {"check",     "--device", "--out",
+                   "results",   "--check",  calls() + " device read:" + std::to_string(count),
                    "--outcomes"};
+    if (std::find(options.begin(), options.end(), kSize) == options.end()) options.insert(options.end(), {kSize, "1M"});
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {"--", calls(), "device"});
     words.insert(words.end(), device_calls.begin(), device_calls.end());
@@ -101,6 +103,16 @@ TEST_F(DeviceTest, FaultsOfOtherKindsAreThereIfAskedFor) {
   EXPECT_EQ(states_of(calls, 2, {"--faults", "1", "--fault-kinds", "misdirected"}).all,
             (Set{"..", "A.", "AB", ".A", ".B", "B."}));
   EXPECT_EQ(states_of(calls, 2, {"--fault-kinds", "misdirected"}).all, (Set{"..", "A.", "AB"}));
+  // Both elsewhere.
+  EXPECT_EQ(states_of(calls, 2, {"--faults", "2", "--fault-kinds", "misdirected"}).all,
+            (Set{"..", "A.", "AB", ".A", ".B", "B.", "BA"}));
+  // Either in the third sector, where no request begins, or behind it.
+  EXPECT_EQ(states_of(calls, 3, {"--faults", "1", "--fault-kinds", "misdirected-any", kSize, "4096"}).all,
+            (Set{"...", "A..", "AB.", ".A.", ".B.", "..A", ".BA", "B..", "A.B"}));
+  const Ran many = crashcut({"check", "--device", "--device-size", "1M", "--check", "true", "--faults", "2",
+                             "--fault-kinds", "misdirected-any", "--", this->calls(), "device", "d:0:1:A", "d:1:1:B"});
+  EXPECT_EQ(many.exit_code, 2) << many.out << many.err;
+  EXPECT_TRUE(many.says("can go elsewhere in more than 65536 ways")) << many.err;
   // The second sector, which nobody wrote, cannot be read or reads as something else: with either of the first one.
   const States any = states_of({"d:0:1:A"}, 2, {"--faults", "1", "--fault-kinds", "any"});
   EXPECT_EQ(any.all.size(), 8u) << any.text;

@@ -333,7 +333,7 @@ std::set<OracleImage> misdirected(const DriveOptions& options, const std::vector
                                                  {2, RequestKind::kWrite, 1, 1, true},
                                                  {3, RequestKind::kWrite, 0, 1, false},
                                                  {4, RequestKind::kFlush, 0, 0, false}};
-  Program program(options, {.sector_count = 3, .misdirections = misdirections_of(requests, 3)});
+  Program program(options, {.sector_count = 3, .misdirections = misdirections_of(requests, 3, options)});
   program.write(0, 1, 1), program.write(1, 1, 1), program.make_durable();
   program.write(0, 1, 2), program.flush(), program.mark("flushed");
   program.recorder().seal();
@@ -365,12 +365,42 @@ TEST(DriveLitmus, NoWriteGoesElsewhereUnlessAskedFor) {
   EXPECT_FALSE(bad.contains({1, 2, 1}));
 }
 
+// Two writes may go elsewhere, each to the place of the other one.
+TEST(DriveLitmus, TwoWritesThatWentElsewhereAreTwoFaults) {
+  const std::vector<NumberedRequest> requests = {{1, RequestKind::kWrite, 0, 1, false},
+                                                 {2, RequestKind::kWrite, 1, 1, false}};
+  const auto flushed_with = [&](std::uint32_t faults) {
+    const DriveOptions options{.faults = faults, .fault_kinds = kMisdirected};
+    Program program(options, {.sector_count = 2, .misdirections = misdirections_of(requests, 2, options)});
+    program.write(0, 1, 1), program.write(1, 1, 2), program.flush(), program.mark("flushed");
+    program.recorder().seal();
+    std::set<OracleImage> flushed;
+    for (const OracleImage& image : explore(program.recorder().recording(), {0, 1}, {"flushed"}).distinct()) {
+      if (image[2] == 1) flushed.insert(image);
+    }
+    return flushed;
+  };
+  EXPECT_EQ(flushed_with(1), (std::set<OracleImage>{{1, 2, 1}, {0, 2, 1}, {2, 0, 1}}));
+  EXPECT_EQ(flushed_with(2), (std::set<OracleImage>{{1, 2, 1}, {0, 2, 1}, {2, 0, 1}, {2, 1, 1}}));
+}
+
+// No request begins in sector 2.
+TEST(DriveLitmus, AWriteGoesWhereNoRequestBeginsIfThatIsAskedFor) {
+  std::size_t count = 0;
+  const std::set<OracleImage> any = misdirected({.faults = 1, .fault_kinds = kMisdirectedAny}, {0, 1, 2}, count);
+  EXPECT_TRUE(any.contains({1, 1, 2, 1}));
+  EXPECT_TRUE(any.contains({1, 2, 0, 1}));
+  const std::set<OracleImage> some = misdirected({.faults = 1, .fault_kinds = kMisdirected}, {0, 1, 2}, count);
+  EXPECT_FALSE(some.contains({1, 1, 2, 1}));
+  EXPECT_TRUE(some.contains({1, 2, 0, 1}));
+}
+
 // What one recovery has read stays so for the next one: the write went elsewhere, or it did not.
 TEST(DriveLitmus, ASecondRecoveryFindsTheSameWriteElsewhere) {
   const std::vector<NumberedRequest> requests = {{1, RequestKind::kWrite, 0, 1, false},
                                                  {2, RequestKind::kWrite, 1, 1, false}};
-  Program program({.faults = 1, .fault_kinds = kMisdirected},
-                  {.sector_count = 2, .misdirections = misdirections_of(requests, 2)});
+  const DriveOptions options{.faults = 1, .fault_kinds = kMisdirected};
+  Program program(options, {.sector_count = 2, .misdirections = misdirections_of(requests, 2, options)});
   program.write(0, 1, 1), program.write(1, 1, 2), program.flush(), program.mark("flushed");
   program.recorder().seal();
   Program second;
@@ -442,9 +472,9 @@ struct RandomLog {
             .atomic_sectors = static_cast<std::uint32_t>(drive.atomic_sectors),
             .boundary_sectors = static_cast<std::uint32_t>(drive.boundary_sectors),
             .faults = static_cast<std::uint32_t>(drive.faults),
-            .fault_kinds = static_cast<std::uint8_t>((drive.has_bad_written ? kBadWritten : 0) |
-                                                     (drive.has_bad_any ? kBadAny : 0) |
-                                                     (drive.has_misdirected ? kMisdirected : 0))};
+            .fault_kinds = static_cast<std::uint8_t>(
+                (drive.has_bad_written ? kBadWritten : 0) | (drive.has_bad_any ? kBadAny : 0) |
+                (drive.has_misdirected ? kMisdirected : 0) | (drive.has_misdirected_any ? kMisdirectedAny : 0))};
   }
   FaultPlaces places() const {
     std::vector<NumberedRequest> numbered;
@@ -457,7 +487,7 @@ struct RandomLog {
       numbered.push_back({numbered.size() + 1, static_cast<RequestKind>(request.kind),
                           static_cast<Sector>(request.first), static_cast<std::uint64_t>(request.count), false});
     }
-    return {kSectorCount, misdirections_of(numbered, kSectorCount)};
+    return {kSectorCount, misdirections_of(numbered, kSectorCount, options())};
   }
 };
 
@@ -475,10 +505,11 @@ class Generator {
     }
     if (pick(4) == 0) {
       log.drive.faults = 1 + pick(2);
-      const int kinds = 1 + pick(7);
+      const int kinds = 1 + pick(15);
       log.drive.has_bad_written = (kinds & 1) != 0;
       log.drive.has_bad_any = (kinds & 2) != 0;
       log.drive.has_misdirected = (kinds & 4) != 0;
+      log.drive.has_misdirected_any = (kinds & 8) != 0;
     }
     const int queue_depth = 1 + pick(3);
     const int request_count = 2 + pick(log.drive.faults > 0 ? 3 : 5);
@@ -617,7 +648,7 @@ bool agrees(std::uint64_t seed, std::size_t& exact_count) {
   EXPECT_EQ(explored.distinct(), expected) << "seed " << seed << ", " << text_of(log);
   EXPECT_EQ(program.recorder().recording().overlaps > 0, log.has_overlap) << "seed " << seed;
   // Where no value is written twice, each image is one recovery.
-  const bool is_misdirected = log.drive.faults > 0 && log.drive.has_misdirected;
+  const bool is_misdirected = log.drive.faults > 0 && (log.drive.has_misdirected || log.drive.has_misdirected_any);
   const bool is_exact = !log.has_overlap && !log.has_repeated_values && !is_misdirected;
   if (is_exact) {
     EXPECT_EQ(explored.images.size(), expected.size()) << "seed " << seed << ", " << text_of(log);

@@ -23,7 +23,7 @@ TEST(DriveOptionsTest, BadOnesAreRefused) {
   const DriveOptions bad[] = {
       {.sector_bytes = 0},   {.sector_bytes = 1024},      {.sector_bytes = 513},
       {.atomic_sectors = 0}, {.atomic_sectors = 1 << 20}, {.faults = 65},
-      {.fault_kinds = 0},    {.fault_kinds = 8},          {.atomic_sectors = 8, .boundary_sectors = 4}};
+      {.fault_kinds = 0},    {.fault_kinds = 16},         {.atomic_sectors = 8, .boundary_sectors = 4}};
   for (const DriveOptions& options : bad) {
     const auto ok = check_options(options);
     ASSERT_FALSE(ok);
@@ -38,6 +38,7 @@ TEST(DriveOptionsTest, BadOnesAreRefused) {
   EXPECT_FALSE(parse_cache("Volatile"));
   EXPECT_FALSE(parse_tear("all"));
   EXPECT_EQ(parse_fault_kinds("written,misdirected"), kBadWritten | kMisdirected);
+  EXPECT_EQ(parse_fault_kinds("misdirected-any"), kMisdirectedAny);
   for (const char* kinds : {"", "none", "any,", ",any", "any misdirected"}) EXPECT_FALSE(parse_fault_kinds(kinds));
 }
 

@@ -25,25 +25,31 @@ class Oracle {
       if (step.kind == OracleStep::Kind::kDurable) durable_ = at;
     }
     for (const OracleRequest& request : requests) went_to_.push_back(request.first);
-    crash();
-    if (drive_.faults == 0 || !drive_.has_misdirected) return;
-    fault_count_ = 1;
-    for (std::size_t w = 0; w < requests.size(); ++w) misdirect(w);
+    misdirect(0);
   }
 
   std::set<OracleImage> images;
 
  private:
-  // The write goes to where any other request begins.
+  // This write and those behind it go to their places, or to where any other request begins, or anywhere.
   void misdirect(std::size_t w) {
+    if (w == requests_.size()) return crash();
+    misdirect(w + 1);
     const OracleRequest& write = requests_[w];
     if ((write.kind != Kind::kWrite && write.kind != Kind::kZero) || issued_[w] < durable_) return;
+    if (fault_count_ == drive_.faults) return;
+    std::set<int> places;
     for (const OracleRequest& other : requests_) {
-      if (other.kind == Kind::kFlush || other.first == write.first || other.first + write.count > sector_count_)
-        continue;
-      went_to_[w] = other.first;
-      crash();
+      if (drive_.has_misdirected && other.kind != Kind::kFlush) places.insert(other.first);
     }
+    for (int sector = 0; drive_.has_misdirected_any && sector < sector_count_; ++sector) places.insert(sector);
+    ++fault_count_;
+    for (const int place : places) {
+      if (place == write.first || place + write.count > sector_count_) continue;
+      went_to_[w] = place;
+      misdirect(w + 1);
+    }
+    --fault_count_;
     went_to_[w] = write.first;
   }
 

@@ -33,7 +33,8 @@ struct OracleDrive {
   int atomic_sectors = 1;
   int boundary_sectors = 0;
   int faults = 0;
-  bool has_bad_written = true, has_bad_any = false, has_misdirected = false;  // the kinds of faults
+  bool has_bad_written = true, has_bad_any = false, has_misdirected = false,
+       has_misdirected_any = false;  // the kinds of faults
 };
 
 inline constexpr int kUnreadable = -1, kGarbage = -2;

@@ -36,7 +36,7 @@ enum class First { kAny, kMain };
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(2);
   const auto base = kernel::MappedFile::open(kernel::base_of(directory));
   if (!base) _exit(3);
-  const sandbox::Fd image = kernel::memory_copy(base->bytes());
+  const sandbox::Fd image = kernel::memory_copy(*base);
   const blocklayer::DeviceHeader header{disk.drive.sector_bytes, base->bytes().size(), {"killed"}};
   auto writer = blocklayer::DeviceTraceWriter::create(kernel::run_of(directory, 1), header);
   if (!image || !writer) _exit(4);

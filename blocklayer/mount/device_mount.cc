@@ -43,8 +43,10 @@ namespace {
 constexpr fuse_ino_t kRoot = 1, kDevice = 2, kHidden = 3, kMarks = 4, kStdout = 5;
 constexpr double kForEver = 1e9;
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::chrono::milliseconds kHoldMost{2};        // of a process' own time, without a request
-constexpr std::chrono::milliseconds kHoldMostWall{500};  // of the clock
+constexpr std::chrono::milliseconds kHoldMost{2};  // of a process' own time, without a request
+// Of the clock, for a thread that sleeps in a call of Setup::not_for_drive. A thread that can run and gets no core, on
+// a machine with much to do, is waited for however long that takes: what it is about to send belongs beside the others.
+constexpr std::chrono::seconds kHoldMostWall{10};
 constexpr std::chrono::microseconds kLookAgain{100};
 constexpr unsigned kInFlightMost = 4096;
 
@@ -60,7 +62,8 @@ constexpr Name kNames[] = {{kRoot, kDeviceName, kDevice},
 
 // What the threads of a process do. All 0 where that cannot be seen.
 struct Activity {
-  bool is_running = false;         // or about to run
+  bool is_runnable = false;        // a thread runs, or is about to
+  bool waits_elsewhere = false;    // a thread sleeps in a call of Setup::not_for_drive
   std::chrono::nanoseconds cpu{};  // used so far
 };
 
@@ -71,7 +74,6 @@ std::optional<long> call_of(const std::string& thread) {
   return file >> number && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
-// A thread that sleeps in one of the calls `not_for_drive` counts as running.
 Activity activity_of(pid_t process, const std::vector<long>& not_for_drive) {
   Activity activity;
   const std::string tasks = fmt::format("/proc/{}/task", process);
@@ -83,10 +85,11 @@ Activity activity_of(pid_t process, const std::vector<long>& not_for_drive) {
     std::string line;
     std::getline(std::ifstream(thread + "/stat"), line);
     const std::size_t end = line.rfind(')');
-    bool is_running = end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'R';
-    if (const auto call = call_of(thread); !is_running && call)
-      is_running = std::find(not_for_drive.begin(), not_for_drive.end(), *call) != not_for_drive.end();
-    activity.is_running = activity.is_running || is_running;
+    const bool is_runnable = end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'R';
+    activity.is_runnable = activity.is_runnable || is_runnable;
+    if (const auto call = call_of(thread); !is_runnable && call)
+      activity.waits_elsewhere = activity.waits_elsewhere ||
+                                 std::find(not_for_drive.begin(), not_for_drive.end(), *call) != not_for_drive.end();
     std::uint64_t cpu_ns = 0;
     std::ifstream(thread + "/schedstat") >> cpu_ns;
     activity.cpu += std::chrono::nanoseconds(cpu_ns);
@@ -559,14 +562,13 @@ bool Server::answer_due() {
 // and sent none.
 bool Server::is_waiting(pid_t process) {
   const Activity activity = activity_of(process, setup.not_for_drive);
-  if (!activity.is_running) return true;
+  if (!activity.is_runnable) return !activity.waits_elsewhere || Clock::now() - pending.front().since >= kHoldMostWall;
   Sender& sender = senders[process];
   if (sender.cpu_then.count() < 0) sender.cpu_then = activity.cpu;
   return activity.cpu - sender.cpu_then >= kHoldMost;
 }
 
 bool Server::is_quiet() {
-  if (Clock::now() - pending.front().since >= kHoldMostWall) return true;
   std::vector<pid_t> seen;
   for (const Pending& request : pending) {
     if (std::find(seen.begin(), seen.end(), request.process) != seen.end()) continue;

@@ -9,25 +9,24 @@
 #include <cerrno>
 #include <cstring>
 
-#include "recovery/kernel/image_file.h"
-
 namespace crashcut::kernel {
 
 tl::expected<std::unique_ptr<CrashedDisk>, std::string> CrashedDisk::make(const KernelFilesystem& filesystem,
-                                                                          std::span<const std::byte> base,
+                                                                          const MappedFile& base,
                                                                           const std::string& directory,
                                                                           std::uint32_t sector_bytes) {
   sandbox::Fd file = memory_copy(base);
   if (!file) return tl::unexpected(fmt::format("No memory for the disk: {}.", std::strerror(errno)));
-  void* const mapped = mmap(nullptr, base.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  const std::size_t size = base.bytes().size();
+  void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED) return tl::unexpected(fmt::format("No memory for the disk: {}.", std::strerror(errno)));
   auto loop = blocklayer::LoopDevice::attach(file.get(), blocklayer::LoopDevice::Io::kBuffered, sector_bytes);
   if (!loop) {
-    munmap(mapped, base.size());
+    munmap(mapped, size);
     return tl::unexpected(loop.error());
   }
-  return std::unique_ptr<CrashedDisk>(new CrashedDisk(
-      filesystem, base, directory, std::move(file), {static_cast<std::byte*>(mapped), base.size()}, std::move(*loop)));
+  return std::unique_ptr<CrashedDisk>(new CrashedDisk(filesystem, base.bytes(), directory, std::move(file),
+                                                      {static_cast<std::byte*>(mapped), size}, std::move(*loop)));
 }
 
 CrashedDisk::~CrashedDisk() {

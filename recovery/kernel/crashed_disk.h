@@ -14,6 +14,7 @@
 #include "blocklayer/crash_images.h"
 #include "blocklayer/mount/loop_device.h"
 #include "recovery/kernel/filesystem.h"
+#include "recovery/kernel/image_file.h"
 #include "recovery/sandbox/fd.h"
 
 namespace crashcut::kernel {
@@ -22,7 +23,7 @@ class CrashedDisk {
  public:
   // `base` outlives the disk. `directory` is where it is mounted. The error is a sentence.
   static tl::expected<std::unique_ptr<CrashedDisk>, std::string> make(const KernelFilesystem& filesystem,
-                                                                      std::span<const std::byte> base,
+                                                                      const MappedFile& base,
                                                                       const std::string& directory,
                                                                       std::uint32_t sector_bytes);
   ~CrashedDisk();

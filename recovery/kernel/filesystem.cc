@@ -139,6 +139,16 @@ tl::expected<void, std::string> make_filesystem(const KernelFilesystem& filesyst
   return tl::unexpected(fmt::format("mkfs.{} failed: {}", filesystem.type, made.text));
 }
 
+bool has_barriers(const KernelFilesystem& filesystem) {
+  bool has = true;
+  std::istringstream words(filesystem.options);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "barrier=0" || word == "nobarrier") has = false;
+    if (word == "barrier" || word == "barrier=1") has = true;
+  }
+  return has;
+}
+
 std::vector<std::uint64_t> journal_blocks(const KernelFilesystem& filesystem, const std::string& image) {
   std::vector<std::uint64_t> blocks;
   if (filesystem.type != "ext4") return blocks;

@@ -34,6 +34,8 @@ std::uint64_t least_bytes(const KernelFilesystem& filesystem);
 // Makes an empty filesystem in the image, a file of its size, for a disk with such sectors. The error is a sentence.
 tl::expected<void, std::string> make_filesystem(const KernelFilesystem& filesystem, const std::string& image,
                                                 std::uint32_t sector_bytes);
+// False: its mount options say that the journal does not flush the drive's cache.
+bool has_barriers(const KernelFilesystem& filesystem);
 // The blocks of its journal, where that is known: ext4. Empty: any block may matter at any time.
 std::vector<std::uint64_t> journal_blocks(const KernelFilesystem& filesystem, const std::string& image);
 // Says of each block what it is: a block of ext4's journal, a commit block in it, or neither. `block_bytes` is the unit

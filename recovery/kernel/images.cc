@@ -31,9 +31,9 @@ tl::expected<std::unique_ptr<ImageSet>, Failure> ImageSet::open(const std::strin
   if (!base) return result::wrong_use(base.error());
   std::unique_ptr<ImageSet> set(new ImageSet(std::move(*base)));
   set->model_ = spec_of(disk);
-  const std::vector<std::uint64_t> journal = journal_blocks(disk.filesystem, base_of(directory));
-  blocklayer::ImageBase over{set->base(), block_kinds(journal, disk.drive.sector_bytes)};
-  if (disk.merges_replayed) over.replay = replay_of(journal, disk.drive.sector_bytes);
+  set->journal_ = disk.journal ? *disk.journal : journal_blocks(disk.filesystem, base_of(directory));
+  blocklayer::ImageBase over{set->base().bytes(), block_kinds(set->journal_, disk.drive.sector_bytes)};
+  if (disk.merges_replayed) over.replay = replay_of(set->journal_, disk.drive.sector_bytes);
   std::unordered_set<std::uint64_t> seen;
   for (std::uint32_t run = 1; run <= runs_most && access(run_of(directory, run).c_str(), F_OK) == 0; ++run) {
     auto trace = blocklayer::DeviceTrace::open(run_of(directory, run));
@@ -42,7 +42,7 @@ tl::expected<std::unique_ptr<ImageSet>, Failure> ImageSet::open(const std::strin
       return result::wrong_use(
           fmt::format("{} was cut off: it is not the run that was recorded.", run_of(directory, run)));
     const blocklayer::DeviceHeader& header = (*trace)->header();
-    if (header.bytes != set->base().size() || header.sector_bytes != disk.drive.sector_bytes)
+    if (header.bytes != set->base().bytes().size() || header.sector_bytes != disk.drive.sector_bytes)
       return result::wrong_use(
           fmt::format("{} is of another disk than {}.", run_of(directory, run), base_of(directory)));
     ++set->run_count_;

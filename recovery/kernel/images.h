@@ -46,7 +46,9 @@ class ImageSet final : public persist::Recording {
   std::size_t run_count() const { return run_count_; }
   // Those with images of their own: the candidates of the first choice. If there is one only, there is no such choice.
   std::size_t candidate_run_count() const { return runs_.size(); }
-  std::span<const std::byte> base() const { return base_.bytes(); }
+  const MappedFile& base() const { return base_; }
+  // The blocks of the filesystem's journal, where they are known.
+  const std::vector<std::uint64_t>& journal() const { return journal_; }
 
   persist::ModelSpec model() const override { return model_; }
   std::string_view kind_of(persist::EventId) const override { return ""; }
@@ -70,6 +72,7 @@ class ImageSet final : public persist::Recording {
   static Chosen chosen_of(const Run& run, std::uint32_t index);
 
   MappedFile base_;
+  std::vector<std::uint64_t> journal_;
   std::vector<Run> runs_;  // those with images that no run before had
   std::size_t run_count_ = 0;
   std::uint64_t chosen_count_ = 0;

@@ -17,7 +17,7 @@ enum TagFlag : std::uint32_t { kEscaped = 1, kSameUuid = 2, kDeleted = 4, kLastT
 constexpr std::size_t kHeaderBytes = 12, kUuidBytes = 16, kTailBytes = 4;
 // Of the journal's superblock.
 constexpr std::size_t kAtLength = 0x10, kAtFirst = 0x14, kAtSequence = 0x18, kAtStart = 0x1c, kAtError = 0x20;
-constexpr std::size_t kAtIncompatible = 0x28, kAtUuid = 0x30;
+constexpr std::size_t kAtIncompatible = 0x28, kAtUuid = 0x30, kAtHead = 0x58;
 // Of ext4's: in the first block, behind 1024 bytes.
 constexpr std::size_t kAtNeedsRecovery = 1024 + 0x60;
 constexpr std::byte kNeedsRecovery{0x04};
@@ -44,11 +44,9 @@ std::uint32_t crc32c(std::uint32_t sum, Bytes bytes) {
 }
 
 // Of a block whose sum stands at `at` and counts as zeroes.
-bool is_sum_right(std::uint32_t seed, Bytes block, std::size_t at) {
+std::uint32_t sum_around(std::uint32_t seed, Bytes block, std::size_t at) {
   constexpr std::array<std::byte, 4> kZeroes{};
-  std::uint32_t sum = crc32c(seed, block.first(at));
-  sum = crc32c(sum, kZeroes);
-  return crc32c(sum, block.subspan(at + 4)) == number_at(block, at);
+  return crc32c(crc32c(crc32c(seed, block.first(at)), kZeroes), block.subspan(at + 4));
 }
 
 }  // namespace
@@ -68,6 +66,7 @@ struct Journal::Scan {
   };
   std::vector<Write> writes{}, open{};  // of committed transactions, and of the one that is being read
   std::unordered_map<std::uint64_t, std::uint32_t> revoked{}, open_revoked{};
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> all_revoked{};  // of committed transactions
 
   bool has(Feature feature) const { return (features & feature) != 0; }
 
@@ -99,7 +98,7 @@ struct Journal::Scan {
   }
 
   void read_descriptor(Bytes block) {
-    if (has(kSums3) && !is_sum_right(seed, block, kBlockBytes - kTailBytes)) is_understood = false;
+    if (has(kSums3) && !journal.is_sum_right(seed, block, kBlockBytes - kTailBytes)) is_understood = false;
     const std::size_t tag_bytes = has(kSums3) ? 16 : has(k64Bit) ? 12 : 8;
     const std::size_t end = kBlockBytes - (has(kSums3) ? kTailBytes : 0);
     for (std::size_t tag = kHeaderBytes; is_understood && tag + tag_bytes <= end;) {
@@ -122,7 +121,7 @@ struct Journal::Scan {
   }
 
   void read_revoke(Bytes block) {
-    if (has(kSums3) && !is_sum_right(seed, block, kBlockBytes - kTailBytes)) is_understood = false;
+    if (has(kSums3) && !journal.is_sum_right(seed, block, kBlockBytes - kTailBytes)) is_understood = false;
     const std::size_t bytes = has(k64Bit) ? 8 : 4;
     const std::size_t end = std::min<std::size_t>(number_at(block, kHeaderBytes), kBlockBytes);
     for (std::size_t record = kHeaderBytes + 4; record + bytes <= end; record += bytes) {
@@ -134,12 +133,20 @@ struct Journal::Scan {
 
   void read_commit(Bytes block) {
     constexpr std::size_t kAtSum = 16;
-    if (has(kSums3) && !is_sum_right(seed, block, kAtSum)) is_understood = false;
+    if (has(kSums3) && !journal.is_sum_right(seed, block, kAtSum)) is_understood = false;
     writes.insert(writes.end(), open.begin(), open.end());
     for (const auto& [number, when] : open_revoked) revoked[number] = when;
+    all_revoked.insert(all_revoked.end(), open_revoked.begin(), open_revoked.end());
     open.clear();
     open_revoked.clear();
     ++sequence;
+  }
+
+  static std::vector<std::byte> bytes_of(const Write& write) {
+    std::vector<std::byte> bytes(write.bytes.begin(), write.bytes.end());
+    constexpr unsigned char kMagicBytes[] = {0xc0, 0x3b, 0x39, 0x98};
+    if (write.is_escaped) std::memcpy(bytes.data(), kMagicBytes, sizeof kMagicBytes);
+    return bytes;
   }
 
   // A revoked block is not written by the transaction that revokes it, nor by those before.
@@ -147,10 +154,7 @@ struct Journal::Scan {
     for (const Write& write : writes) {
       const auto found = revoked.find(write.block);
       if (found != revoked.end() && static_cast<std::int32_t>(write.sequence - found->second) <= 0) continue;
-      std::vector<std::byte>& bytes = blocks[write.block];
-      bytes.assign(write.bytes.begin(), write.bytes.end());
-      constexpr unsigned char kMagicBytes[] = {0xc0, 0x3b, 0x39, 0x98};
-      if (write.is_escaped) std::memcpy(bytes.data(), kMagicBytes, sizeof kMagicBytes);
+      blocks[write.block] = bytes_of(write);
     }
   }
 };
@@ -161,7 +165,14 @@ std::uint32_t Journal::sum_of(std::uint32_t start, std::span<const std::byte> by
   return found->second.second;
 }
 
-std::optional<Journal::Blocks> Journal::replay(const Reader& read) {
+bool Journal::is_sum_right(std::uint32_t seed, std::span<const std::byte> block, std::size_t at) {
+  const auto [found, is_new] = known_own_sums_.try_emplace(block.data());
+  if (is_new || found->second.first != seed) found->second = {seed, sum_around(seed, block, at)};
+  return found->second.second == number_at(block, at);
+}
+
+// What the superblock says. None: not understood.
+std::optional<Journal::Scan> Journal::begin_scan(const Reader& read) {
   const Bytes superblock = read(blocks_.front());
   if (number_at(superblock, 0) != kMagic || number_at(superblock, 4) != kSuperblock) return std::nullopt;
   Scan scan{.journal = *this, .read = read};
@@ -173,19 +184,53 @@ std::optional<Journal::Blocks> Journal::replay(const Reader& read) {
   if ((scan.features & ~(kRevokes | k64Bit | kSums3)) != 0 || number_at(superblock, kAtError) != 0) return std::nullopt;
   if (scan.length > blocks_.size() || scan.first == 0 || scan.first >= scan.length || scan.at >= scan.length)
     return std::nullopt;
+  scan.seed = crc32c(~0u, superblock.subspan(kAtUuid, kUuidBytes));
+  return scan;
+}
+
+std::optional<Journal::Blocks> Journal::replay(const Reader& read) {
+  auto scan = begin_scan(read);
+  if (!scan) return std::nullopt;
   const bool is_needed = (read(0)[kAtNeedsRecovery] & kNeedsRecovery) != std::byte{0};
   Blocks blocks{{blocks_.front(), {}}};
-  if (!is_needed || scan.at == 0) return blocks;
+  if (!is_needed || scan->at == 0) return blocks;
+  // The superblock's own sum covers its 1024 bytes.
   constexpr std::size_t kAtSum = 0xfc;
-  if (scan.has(kSums3)) {
-    // The superblock's own sum covers its 1024 bytes.
-    if (!is_sum_right(~0u, superblock.first(1024), kAtSum)) return std::nullopt;
-    scan.seed = crc32c(~0u, superblock.subspan(kAtUuid, kUuidBytes));
-  }
-  scan.run();
-  if (!scan.is_understood) return std::nullopt;
-  scan.apply_to(blocks);
+  if (scan->has(kSums3) && !is_sum_right(~0u, read(blocks_.front()).first(1024), kAtSum)) return std::nullopt;
+  scan->run();
+  if (!scan->is_understood) return std::nullopt;
+  scan->apply_to(blocks);
   return blocks;
+}
+
+// jbd2_journal_recover(), journal_reset(): an empty journal goes on where it ended, one transaction later.
+std::optional<std::vector<Journal::Entry>> Journal::history(const Reader& before, const Reader& after) {
+  auto scan = begin_scan(after);
+  const auto begin = begin_scan(before);
+  if (!scan || !begin || begin->at != 0) return std::nullopt;
+  const std::uint32_t head = number_at(before(blocks_.front()), kAtHead);
+  scan->sequence = begin->sequence + 1;
+  const auto begins_at = [&](std::uint32_t at) {
+    return at >= scan->first && at < scan->length && number_at(after(blocks_[at]), 0) == kMagic &&
+           number_at(after(blocks_[at]), 8) == scan->sequence;
+  };
+  const std::uint32_t start = begins_at(head) ? head : scan->first;
+  scan->at = start;
+  scan->run();
+  const bool is_empty = scan->sequence == begin->sequence + 1;
+  if (!scan->is_understood || is_empty || scan->at < start) return std::nullopt;
+  std::vector<Entry> entries;
+  auto revoked = scan->all_revoked.begin();
+  const auto add_revoked = [&](std::uint64_t before_sequence) {
+    for (; revoked != scan->all_revoked.end() && revoked->second < before_sequence; ++revoked)
+      entries.push_back({revoked->first, revoked->second, std::nullopt});
+  };
+  for (const Scan::Write& write : scan->writes) {
+    add_revoked(write.sequence);
+    entries.push_back({write.block, write.sequence, Scan::bytes_of(write)});
+  }
+  add_revoked(~std::uint64_t{0});
+  return entries;
 }
 
 decltype(blocklayer::ImageBase::replay) replay_of(const std::vector<std::uint64_t>& journal,

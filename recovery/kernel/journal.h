@@ -31,13 +31,30 @@ class Journal {
   // The blocks that replay writes, and the journal's superblock without bytes. None: not understood.
   std::optional<Blocks> replay(const Reader& read);
 
+  // What a transaction in the log says of a block.
+  struct Entry {
+    std::uint64_t block;
+    std::uint32_t sequence;                       // of the transaction
+    std::optional<std::vector<std::byte>> bytes;  // none: it was revoked
+  };
+  // All that was logged on a disk since `before`, when its journal was empty, in order of the transactions: also what
+  // the kernel needs no more. None: not understood, or the log went around its end.
+  std::optional<std::vector<Entry>> history(const Reader& before, const Reader& after);
+
+  const std::vector<std::uint64_t>& blocks() const { return blocks_; }
+
  private:
   struct Scan;
+  std::optional<Scan> begin_scan(const Reader& read);
   std::uint32_t sum_of(std::uint32_t start, std::span<const std::byte> bytes);
+  // Of a block whose sum stands at `at`.
+  bool is_sum_right(std::uint32_t seed, std::span<const std::byte> block, std::size_t at);
 
   std::vector<std::uint64_t> blocks_;
-  // A block of a trace stays where it is, so its sum is known by its address.
-  std::unordered_map<const std::byte*, std::pair<std::uint32_t, std::uint32_t>> known_sums_;
+  // A block of a trace stays where it is, so its sum is known by its address. A block of the log may be data in one
+  // image and say what data there is in another.
+  using Known = std::unordered_map<const std::byte*, std::pair<std::uint32_t, std::uint32_t>>;
+  Known known_sums_, known_own_sums_;
 };
 
 // For the images of a filesystem with such journal blocks; none if there are none, or if the blocks of the images are

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "blocklayer/drive.h"
 #include "recovery/kernel/filesystem.h"
@@ -20,6 +22,8 @@ struct DiskPlan {
   std::uint32_t runs = 16;         // of the program
   std::uint32_t subsets = 64;      // images of the writes between two flushes, at most
   bool merges_replayed = true;     // of images that are equal once the journal is replayed, one is mounted
+  // The blocks of the journal, where they are known already: they do not change from run to run.
+  std::optional<std::vector<std::uint64_t>> journal{};
 };
 
 struct CheckPlan {

@@ -143,7 +143,7 @@ class Run {
   Json start_device() {
     auto base = MappedFile::open(base_of(program_.directory));
     if (!base) return failure(false, base.error());
-    sandbox::Fd image = memory_copy(base->bytes());
+    sandbox::Fd image = memory_copy(*base);
     if (!image) return failure(false, fmt::format("No memory for the disk: {}.", std::strerror(errno)));
     const blocklayer::DeviceHeader header{disk_.drive.sector_bytes, base->bytes().size(), {to_text(forcing_)}};
     auto writer = blocklayer::DeviceTraceWriter::create(run_of(program_.directory, number_), header);

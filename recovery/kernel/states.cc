@@ -9,6 +9,7 @@
 
 #include "recovery/kernel/crashed_disk.h"
 #include "recovery/kernel/images.h"
+#include "recovery/kernel/metadata_history.h"
 #include "recovery/kernel/record.h"
 #include "recovery/kernel/runner.h"
 
@@ -28,8 +29,7 @@ Json failed(const std::string& sentence) { return Json{{"failure", sentence}, {"
 class Looker {
  public:
   static tl::expected<Looker, std::string> start(const sandbox::Inside& inside, const std::string& directory,
-                                                 const DiskPlan& disk, std::span<const std::byte> base,
-                                                 const Looking& looking) {
+                                                 const DiskPlan& disk, const MappedFile& base, const Looking& looking) {
     auto crashed = CrashedDisk::make(disk.filesystem, base, mounted::disk_of(directory), disk.drive.sector_bytes);
     if (!crashed) return tl::unexpected(crashed.error());
     auto runner = KernelRunner::start({.inside = inside,
@@ -74,8 +74,18 @@ Json look_at_all(const sandbox::Inside& inside, const mounted::RecordPlan& progr
                  const ImageSet& images, const Looking& looking, const KeptImages& kept) {
   auto looker = Looker::start(inside, program.directory, disk, images.base(), looking);
   if (!looker) return failed(looker.error());
-  Json states = Json::object();
+  Json whole = Json::object(), damaged = Json::object();
   std::uint32_t kept_count = 0;
+  const bool can_be_damaged = !has_barriers(disk.filesystem);
+  std::map<const blocklayer::CrashImages*, std::optional<MetadataHistory>> histories;
+  const auto is_damaged = [&](const ImageSet::Chosen& chosen) {
+    if (!can_be_damaged) return false;
+    auto found = histories.find(chosen.run);
+    if (found == histories.end())
+      found = histories.emplace(chosen.run, MetadataHistory::of(*chosen.run, images.base().bytes(), images.journal()))
+                  .first;
+    return found->second && !found->second->is_of_one_moment(*chosen.image);
+  };
   images.visit([&](const ImageSet::Chosen& chosen) {
     if (!looker->failure.empty()) return;
     const auto load = [&] { looker->load(chosen.run->blocks_of(*chosen.image), chosen.run->block_bytes()); };
@@ -83,13 +93,15 @@ Json look_at_all(const sandbox::Inside& inside, const mounted::RecordPlan& progr
     const std::vector<std::string> marks = chosen.run->marks_of(*chosen.image);
     const auto shown = looker->look(marks);
     if (!shown) return;
+    const bool is_whole = !is_damaged(chosen);
+    Json& states = is_whole ? whole : damaged;
     if (states.contains(*shown)) {
       states[*shown]["images"] = states[*shown]["images"].get<std::uint64_t>() + 1;
       return;
     }
     std::string file;
     bool replays = true;
-    if (kept.is_expected && !kept.is_expected(*shown)) {
+    if (is_whole && kept.is_expected && !kept.is_expected(*shown)) {
       load();  // the mount has replayed its journal
       file = fmt::format("{}{}.img", kept.prefix, ++kept_count);
       if (!looker->save(file)) file.clear();
@@ -98,7 +110,15 @@ Json look_at_all(const sandbox::Inside& inside, const mounted::RecordPlan& progr
     states[*shown] = {{"how", chosen.how}, {"images", 1}, {"file", file}, {"marks", marks}, {"replays", replays}};
   });
   if (!looker->failure.empty()) return failed(looker->failure);
-  return {{"states", states}};
+  return {{"states", whole}, {"damaged", damaged}};
+}
+
+std::map<std::string, ShownState> states_from(const Json& json) {
+  std::map<std::string, ShownState> states;
+  for (const auto& [shown, state] : json.items())
+    states[shown] = {state.at("how"), state.at("images"), state.at("file"),
+                     state.at("marks").get<std::vector<std::string>>(), state.at("replays")};
+  return states;
 }
 
 }  // namespace
@@ -118,9 +138,8 @@ tl::expected<KernelStates, Failure> states_of_runs(const mounted::RecordPlan& pr
   if (found.is_stopped) return found;
   found.images = (*images)->image_count();
   found.chosen = (*images)->chosen_count();
-  for (const auto& [shown, state] : answer->at("states").items())
-    found.states[shown] = {state.at("how"), state.at("images"), state.at("file"),
-                           state.at("marks").get<std::vector<std::string>>(), state.at("replays")};
+  found.states = states_from(answer->at("states"));
+  found.damaged = states_from(answer->at("damaged"));
   return found;
 }
 
@@ -152,7 +171,7 @@ tl::expected<std::optional<std::string>, Failure> state_of_image(const std::stri
       return result::tool_failed(fmt::format("Cannot make {}: {}.", needed, std::strerror(errno)));
   }
   const auto answer = in_sandbox(directory, [&](const sandbox::Inside& inside) {
-    auto looker = Looker::start(inside, directory, disk, base->bytes(), looking);
+    auto looker = Looker::start(inside, directory, disk, *base, looking);
     if (!looker) return failed(looker.error());
     const auto shown = looker->look(marks);
     if (!looker->failure.empty()) return failed(looker->failure);

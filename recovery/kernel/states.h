@@ -31,13 +31,15 @@ struct ShownState {
 
 struct KernelStates {
   std::map<std::string, ShownState> states;  // by what was printed
-  std::uint64_t images = 0;                  // mounted: equal ones, also after the replay of the journal, once
-  std::uint64_t chosen = 0;                  // before that
-  bool is_stopped = false;                   // it was stopped, and has no states
+  // The same of images whose metadata is of no one moment (metadata_history.h): only of mounts without barriers.
+  std::map<std::string, ShownState> damaged{};
+  std::uint64_t images = 0;  // mounted: equal ones, also after the replay of the journal, once
+  std::uint64_t chosen = 0;  // before that
+  bool is_stopped = false;   // it was stopped, and has no states
 };
 
 // Which states are of no interest, and where the first image of each other one is kept: `prefix`1.img, `prefix`2.img.
-// An image that is kept is looked at twice.
+// An image that is kept is looked at twice. Those of damaged images are not kept.
 struct KeptImages {
   std::function<bool(const std::string& state)> is_expected{};  // none: no image is kept
   std::string prefix{};

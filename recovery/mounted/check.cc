@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "fusefs/repair.h"
+#include "fusefs/unexplored.h"
 #include "persist/deadline.h"
 #include "recovery/mounted/front_end.h"
 #include "recovery/result/token_bytes.h"
@@ -96,6 +97,9 @@ std::uint64_t fact(const search::Tally& tally, const char* name) {
 void describe_run(const CheckPlan& plan, const result::Head& head, const Recorded& recorded, result::Result& result) {
   result.head = head;
   result.head.model = fusefs::spec_of(plan.model);
+  const fusefs::Unexplored unexplored = fusefs::unexplored_of(plan.model);
+  result.scope += unexplored.scope;
+  if (!unexplored.sentence.empty()) result.not_covered.emplace_back(unexplored.sentence);
   result.execution = {{"exited", recorded.exited},
                       {"code", static_cast<std::uint64_t>(recorded.code)},
                       {"signal", static_cast<std::uint64_t>(recorded.signal)},

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "fusefs/unexplored.h"
 #include "recovery/result/words.h"
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
@@ -225,6 +226,8 @@ std::vector<std::string> not_covered(const ThreadPlan& plan, const ThreadResult&
         plan.cache_steps_most, plan.cache_steps_most == 1 ? "is" : "are"));
   if (checked.has_threaded_recoveries)
     sentences.emplace_back("Other schedules of the threads of recoveries: each recovery ran by one schedule.");
+  if (const auto unexplored = fusefs::unexplored_of(plan.model).sentence; !unexplored.empty())
+    sentences.emplace_back(unexplored);
   if (plan.models_memory()) {
     if (plan.has_memory_steps() && !plan.traps)
       sentences.emplace_back("What code that is not instrumented does to variables.");
@@ -443,6 +446,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
     result.scope += fmt::format(", with at most {} that caches take by themselves",
                                 count_text(plan.cache_steps_most, "step", "steps"));
   if (checked.has_threaded_recoveries) result.scope += ", and one schedule of the threads of recoveries";
+  result.scope += fusefs::unexplored_of(plan.model).scope;
   result.explored_fraction = checked.search.fraction;
   result.coverage = coverage_text(plan, checked, result.bound);
   result.seconds = checked.search.seconds;
