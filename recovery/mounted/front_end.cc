@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/filesystem.hpp>
 #include <set>
+#include <thread>
 
 #include "persist/check.h"
 #include "recovery/mounted/explain.h"
@@ -16,6 +17,7 @@
 #include "recovery/mounted/sandboxed_worker.h"
 #include "recovery/mounted/token.h"
 #include "recovery/search/explorer.h"
+#include "recovery/search/fork_worker.h"
 #include "recovery/search/socket_worker.h"
 
 namespace crashcut::mounted {
@@ -117,11 +119,20 @@ tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> DiskFrontEnd::open(const Ch
   fusefs::ReplayLimits limits;
   limits.memory_bytes = plan.memory_limit / kMemoryShare;
   limits.should_stop = should_stop;
-  auto loaded = load(plan, limits);
+  // In a thread, as malloc keeps its memory apart. Reading leaves holes everywhere: small things that this process and
+  // each worker need later would be put into these, and nearly all pages would be copied.
+  tl::expected<std::unique_ptr<DiskFrontEnd>, Failure> loaded;
+  std::thread([&] {
+    loaded = load(plan, limits);
+    if (!loaded || !*loaded) return;
+    const auto found = (*loaded)->find_questions(limits);
+    if (!found) {
+      loaded = tl::unexpected(found.error());
+    } else if (!*found) {
+      loaded = nullptr;
+    }
+  }).join();
   if (!loaded || !*loaded) return loaded;
-  auto found = (*loaded)->find_questions(limits);
-  if (!found) return tl::unexpected(found.error());
-  if (!*found) return nullptr;
   // It was read several times; from here on only what recoveries look at is needed. What is free now would be copied
   // into each worker.
   (*loaded)->trace_.bytes()->forget(0, (*loaded)->trace_.bytes()->view().size());
@@ -213,6 +224,8 @@ std::vector<std::string> DiskFrontEnd::subjects() const {
 }
 
 tl::expected<std::unique_ptr<search::Worker>, Failure> DiskFrontEnd::start_worker(const search::WorkerSetup& setup) {
+  // No code of the user's is run.
+  if (plan_.checker.empty()) return search::fork_worker([this, setup](int socket) { work({.socket = socket}, setup); });
   auto started = sandbox::Sandbox::start([this, setup](const sandbox::Inside& inside) { return work(inside, setup); },
                                          options_for_checkers(plan_.directory, pid_namespace_));
   if (!started) return tl::unexpected(result::tools_failure(started.error()));

@@ -15,6 +15,23 @@ constexpr std::size_t kMessageBytesMost = std::size_t{1} << 30;
 
 }  // namespace
 
+// The low byte first.
+Json to_binary(std::span<const std::uint32_t> numbers) {
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(numbers.size() * 4);
+  for (const std::uint32_t number : numbers) {
+    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
+  }
+  return Json::binary(std::move(bytes));
+}
+
+std::vector<std::uint32_t> numbers_from(const Json& binary) {
+  const Json::binary_t& bytes = binary.get_binary();
+  std::vector<std::uint32_t> numbers(bytes.size() / 4);
+  for (std::size_t i = 0; i < numbers.size() * 4; ++i) numbers[i / 4] |= std::uint32_t{bytes[i]} << i % 4 * 8;
+  return numbers;
+}
+
 bool send(int socket, const Json& message) {
   // CBOR, as file names and output may be any bytes, which are no JSON.
   std::string text;

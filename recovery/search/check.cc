@@ -86,8 +86,10 @@ result::Counterexample counterexample_of(const FrontEnd& front_end, std::size_t 
   return example;
 }
 
-// The worst kind of violation, its smallest one. Where that cannot be told, the violation is still one.
-void tell_worst(FrontEnd& front_end, const Deadlines& deadlines, Pool& pool, const Explored& explored, Found& found) {
+// The worst kind of violation, its smallest one. Where that cannot be told, the violation is still one. Returns what
+// was told, if it came out the same again.
+std::optional<NarratedRun> tell_worst(FrontEnd& front_end, const Deadlines& deadlines, Pool& pool,
+                                      const Explored& explored, Found& found) {
   const auto& classes = explored.tally.classes;
   const auto worst = std::min_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first.rank, a.second.layer, a.second.events_in, a.first.question, a.second.path) <
@@ -99,11 +101,11 @@ void tell_worst(FrontEnd& front_end, const Deadlines& deadlines, Pool& pool, con
   auto told = pool.tell(key.question, smallest.path, deadlines.tell);
   if (!told) {
     found.result.unexplained = told.error().sentence;
-    return;
+    return std::nullopt;
   }
   if (told->run.ending.kind == Ending::Kind::kStopped) {
     found.result.unexplained = "there was no time left to run it again. crashcut replay tells it.";
-    return;
+    return std::nullopt;
   }
   const bool replays = is_same_kind(told->run, key);
   bool is_smallest = explored.bound == Bound::kNone;
@@ -120,6 +122,8 @@ void tell_worst(FrontEnd& front_end, const Deadlines& deadlines, Pool& pool, con
   found.result.counterexample = counterexample_of(front_end, key.question, *told);
   found.result.counterexample->is_smallest = replays && is_smallest;
   found.result.counterexample->replays = replays;
+  if (!replays) return std::nullopt;
+  return std::move(*told);
 }
 
 // Of several reasons one of ours is the one to tell: nothing that the user changes would help.
@@ -163,19 +167,18 @@ void fill(const FrontEnd& front_end, const RecordingFacts& facts, const Explored
 }
 
 // For a report, in what is left of the time: a search that was interrupted, or whose time is up, tells none.
-void tell_states(const FrontEnd& front_end, const Plan& plan, Clock::time_point begin, Pool& pool, Found& found) {
-  const bool has_example = found.result.counterexample.has_value() && found.result.counterexample->replays;
+void tell_states(const FrontEnd& front_end, const Plan& plan, Clock::time_point begin, Pool& pool,
+                 const NarratedRun* example, Found& found) {
   auto deadline = Clock::now() + kStatesLimit;
   if (plan.time_limit.count() > 0)
     deadline = std::min(deadline, begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit));
   if (found.result.bound == Bound::kInterrupt) deadline = Clock::now();
-  // To tell a state costs about three recoveries. States that nobody asked for must not make a search much longer.
+  // To tell a state costs one to three recoveries. States that nobody asked for must not make a search much longer.
   constexpr std::size_t kStatesLeast = 10;
   constexpr std::uint64_t kStatesShare = 100;
   const std::uint64_t some = std::max<std::uint64_t>(kStatesLeast, found.tally.recoveries / kStatesShare);
   const std::size_t most = plan.wants_all_states ? KeptPaths::kEntriesMost : std::min(some, KeptPaths::kEntriesMost);
-  result::States states =
-      states_of({front_end, pool, found.tally, found.question, found.path, has_example, most}, deadline);
+  result::States states = states_of({front_end, pool, found.tally, found.question, example, most}, deadline);
   if (!states.list.empty()) found.result.states = std::move(states);
 }
 
@@ -239,12 +242,12 @@ tl::expected<Found, Failure> check(FrontEnd& front_end, const Plan& plan, const 
           capitalised(front_end.names(question_count - 1).recovery), tally.not_deterministic)));
     }
     found.result.verdict = explored->bound == Bound::kNone ? Verdict::kVerified : Verdict::kBounded;
-    if (plan.wants_states) tell_states(front_end, plan, begin, **pool, found);
+    if (plan.wants_states) tell_states(front_end, plan, begin, **pool, nullptr, found);
     return found;
   }
   found.result.verdict = Verdict::kViolation;
-  tell_worst(front_end, Deadlines::of(plan, *explored, begin), **pool, *explored, found);
-  if (plan.wants_states) tell_states(front_end, plan, begin, **pool, found);
+  const auto example = tell_worst(front_end, Deadlines::of(plan, *explored, begin), **pool, *explored, found);
+  if (plan.wants_states) tell_states(front_end, plan, begin, **pool, example ? &*example : nullptr, found);
   result::Token token = front_end.token(found.question);
   token.depth = plan.depth;
   token.seed = plan.seed;

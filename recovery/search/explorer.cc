@@ -73,8 +73,9 @@ class Telling final : public persist::Chooser {
   bool diverged_ = false;
 };
 
-// The events of an operation follow one another. Those that are not told in words are counted.
-result::Crash tell_crash(const Crash& from) {
+// The events of an operation follow one another. Those that are not told in words are counted; a brief story has none
+// in words.
+result::Crash tell_crash(const Crash& from, bool is_brief) {
   const persist::Recording& recording = *from.recording;
   const persist::Log& log = recording.log;
   const auto is_durable = [&](persist::EventId e) { return log.cover(e) <= log.durable_barrier(); };
@@ -83,7 +84,6 @@ result::Crash tell_crash(const Crash& from) {
   crash.earliest = moments.earliest;
   crash.latest = moments.latest;
   crash.operations.resize(recording.ops.size());
-  for (std::size_t i = 0; i < recording.ops.size(); ++i) crash.operations[i].text = recording.ops[i];
   for (persist::EventId e = 0; e < log.event_count(); ++e) {
     const bool persisted = from.cut->is_in(e);
     if (persisted) crash.persisted.push_back(e);
@@ -94,6 +94,8 @@ result::Crash tell_crash(const Crash& from) {
     counts.durable += is_durable(e);
     counts.sync += recording.is_sync(e);
   }
+  if (is_brief) return crash;
+  for (std::size_t i = 0; i < recording.ops.size(); ++i) crash.operations[i].text = recording.ops[i];
   std::vector<bool> is_shown(crash.operations.size(), false);
   for (const std::size_t i : result::shown_operations(crash.operations)) is_shown[i] = true;
   std::size_t left = result::kEventsMost;
@@ -300,17 +302,17 @@ Explorer::Followed Explorer::follow(std::size_t question, std::span<const std::u
   return followed;
 }
 
-NarratedRun Explorer::tell(std::size_t question, const std::vector<std::uint32_t>& path) {
+NarratedRun Explorer::tell(std::size_t question, const std::vector<std::uint32_t>& path, bool is_brief) {
   Followed followed = follow(question, path, false);
   NarratedRun told{std::move(followed.run), {}};
   for (std::size_t i = 0; i < followed.crashes.size() && i < followed.observations.size(); ++i) {
-    result::Crash crash = tell_crash(followed.crashes[i]);
+    result::Crash crash = tell_crash(followed.crashes[i], is_brief);
     crash.calls_left_out = followed.observations_left_out[i];
     for (result::Observation& observation : followed.observations[i])
       crash.calls.push_back(result::Call{"", {std::move(observation)}});
     told.story.crashes.push_back(std::move(crash));
   }
-  told.story.files = setup_.recoverer.files(question, followed.crashes);
+  if (!is_brief) told.story.files = setup_.recoverer.files(question, followed.crashes);
   told.story.output = told.run.ending.output;
   told.story.errors = told.run.ending.errors;
   told.story.output_cut = told.run.ending.output_cut;

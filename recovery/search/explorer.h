@@ -50,8 +50,9 @@ class Explorer {
   // Whether it ended without being done or stopped.
   bool is_broken() const { return is_broken_; }
 
-  // The recovery of one path, with its story.
-  NarratedRun tell(std::size_t question, const std::vector<std::uint32_t>& path);
+  // The recovery of one path, with its story. A brief one has, of operations, only how many of their events persisted,
+  // and no files.
+  NarratedRun tell(std::size_t question, const std::vector<std::uint32_t>& path, bool is_brief);
   // The same, with the crashes that it was run on.
   void visit(std::size_t question, const std::vector<std::uint32_t>& path,
              const std::function<void(const Run&, std::span<const Crash>)>& visitor);

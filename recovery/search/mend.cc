@@ -187,7 +187,7 @@ tl::expected<Trial, Failure> explore_changed(FrontEnd& front_end, Plan plan, con
   const auto& [key, smallest] = *tally.classes.begin();
   // A crash of a recovery is none of the program; and one that hangs would be waited for again.
   if (smallest.layer > 1 || smallest.is_slow) return trial;
-  const auto told = (*pool)->tell(key.question, smallest.path, Pool::Clock::time_point::max());
+  const auto told = (*pool)->tell(key.question, smallest.path, Pool::Clock::time_point::max(), true);
   if (told && told->run.ending.is_violation() && !told->run.diverged) trial.next = candidates_of(*told);
   return trial;
 }

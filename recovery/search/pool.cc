@@ -22,6 +22,8 @@ constexpr double kTreeShare = 0.5;
 // Without a budget a search that has found something ends after so long, or twice as long as that took.
 constexpr double kAfterViolation_s = 3;
 constexpr std::chrono::milliseconds kShowEvery{100};
+// A worker may take longer to start than a small search takes: the first one is alone for so long.
+constexpr std::chrono::milliseconds kAloneFor{Worker::kTick_ms};
 
 }  // namespace
 
@@ -67,6 +69,20 @@ struct Pool::Impl {
   const std::optional<Failure>& failure() const { return tree.failure ? tree.failure : samples.failure; }
   std::uint64_t violations() const { return tree.violations + samples.violations; }
   bool is_cut_short() const { return is_lost || !left.empty(); }
+
+  tl::expected<void, Failure> start_worker() {
+    const auto index = static_cast<std::uint32_t>(workers.size());
+    auto started = front_end.start_worker({index, plan.depth, plan.seed, *shared});
+    if (!started) return tl::unexpected(started.error());
+    workers.push_back(Hand{std::move(*started)});
+    return {};
+  }
+  tl::expected<void, Failure> start_others() {
+    while (workers.size() < plan.jobs && front_end.has_room(static_cast<std::uint32_t>(workers.size()))) {
+      if (auto ok = start_worker(); !ok) return ok;
+    }
+    return {};
+  }
 
   static void give(Hand& hand, const Task& task) {
     hand.is_busy = true;
@@ -208,9 +224,13 @@ struct Pool::Impl {
 
   // Until the workers have nothing left to do, or `is_enough`.
   tl::expected<void, Failure> run_until(const Hooks& hooks, const std::function<bool()>& is_enough) {
-    auto shown = Clock::now();
+    const auto started = Clock::now();
+    auto shown = started;
     for (hand_out(); is_busy(); hand_out()) {
       if (auto ok = listen(); !ok) return ok;
+      if (!shared->stop && Clock::now() - started >= kAloneFor) {
+        if (auto ok = start_others(); !ok) return ok;
+      }
       const bool interrupted = hooks.is_interrupted && hooks.is_interrupted();
       if (interrupted) bound = Bound::kInterrupt;
       if (interrupted || failure() || is_enough() || shared->is_enough()) shared->stop = true;
@@ -252,6 +272,7 @@ struct Pool::Impl {
 
   // What the tree did not reach within its share of the budget.
   tl::expected<void, Failure> explore_samples(const Hooks& hooks) {
+    if (auto ok = start_others(); !ok) return ok;
     is_sampling = true;
     for (int strategy = 0; strategy < kStrategyCount && bound != Bound::kInterrupt; ++strategy) {
       const double share = kTreeShare + (1 - kTreeShare) * (strategy + 1) / kStrategyCount;
@@ -308,7 +329,8 @@ struct Pool::Impl {
     const auto deadline = plan.time_limit.count() > 0
                               ? begin + std::chrono::duration_cast<Clock::duration>(plan.time_limit)
                               : Clock::time_point::max();
-    const auto answer = ask({.kind = Task::Kind::kTell, .question = known.question, .path = known.path}, deadline);
+    const auto answer =
+        ask({.kind = Task::Kind::kTell, .question = known.question, .path = known.path, .is_brief = true}, deadline);
     if (!answer) return tl::unexpected(answer.error());
     const Run& run = answer->run;
     if (run.diverged || !run.ending.is_violation()) return {};
@@ -344,11 +366,7 @@ Pool::~Pool() = default;
 
 tl::expected<std::unique_ptr<Pool>, Failure> Pool::start(FrontEnd& front_end, const Plan& plan) {
   auto impl = std::make_unique<Impl>(front_end, plan);
-  for (std::uint32_t i = 0; i < plan.jobs && (i == 0 || front_end.has_room(i)); ++i) {
-    auto started = front_end.start_worker({i, plan.depth, plan.seed, *impl->shared});
-    if (!started) return tl::unexpected(started.error());
-    impl->workers.push_back(Impl::Hand{std::move(*started)});
-  }
+  if (auto ok = impl->start_worker(); !ok) return tl::unexpected(ok.error());
   return std::unique_ptr<Pool>(new Pool(std::move(impl)));
 }
 
@@ -384,8 +402,8 @@ tl::expected<Explored, Failure> Pool::explore(const Hooks& hooks, const Rest* be
 }
 
 tl::expected<NarratedRun, Failure> Pool::tell(std::size_t question, const std::vector<std::uint32_t>& path,
-                                              Clock::time_point deadline) {
-  return impl_->ask({.kind = Task::Kind::kTell, .question = question, .path = path}, deadline);
+                                              Clock::time_point deadline, bool is_brief) {
+  return impl_->ask({.kind = Task::Kind::kTell, .question = question, .path = path, .is_brief = is_brief}, deadline);
 }
 
 tl::expected<Run, Failure> Pool::run_cut(std::size_t question, const std::vector<std::uint32_t>& events,

@@ -26,7 +26,8 @@ struct Explored {
 
 class Pool {
  public:
-  // Starts the workers. That may fork, so call it before there are threads.
+  // Starts a worker; explore() starts the others when it has taken a moment. Both may fork, so call them before there
+  // are threads.
   static tl::expected<std::unique_ptr<Pool>, Failure> start(FrontEnd& front_end, const Plan& plan);
   ~Pool();
 
@@ -37,10 +38,11 @@ class Pool {
   };
   tl::expected<Explored, Failure> explore(const Hooks& hooks, const Rest* before, const std::vector<Known>& known);
 
-  // One recovery, told. From the deadline on it is stopped; so it is when the search is interrupted once more.
+  // One recovery, told; the brief form is Explorer::tell()'s. From the deadline on it is stopped; so it is when the
+  // search is interrupted once more.
   using Clock = std::chrono::steady_clock;
   tl::expected<NarratedRun, Failure> tell(std::size_t question, const std::vector<std::uint32_t>& path,
-                                          Clock::time_point deadline);
+                                          Clock::time_point deadline, bool is_brief = false);
   tl::expected<Run, Failure> run_cut(std::size_t question, const std::vector<std::uint32_t>& events, std::uint32_t drop,
                                      Clock::time_point deadline);
 

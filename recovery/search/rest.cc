@@ -7,30 +7,14 @@ namespace {
 
 constexpr std::size_t kBytesMost = std::size_t{256} << 20;
 
-// Four bytes a number, the low one first: as an array of JSON a million answers would take most of a second.
-std::vector<std::uint8_t> bytes_of(const persist::Part& part) {
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(part.size() * 4);
-  for (const std::uint32_t number : part) {
-    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
-  }
-  return bytes;
-}
-
-persist::Part part_from(const Json::binary_t& bytes) {
-  persist::Part part(bytes.size() / 4);
-  for (std::size_t i = 0; i < part.size() * 4; ++i) part[i / 4] |= std::uint32_t{bytes[i]} << i % 4 * 8;
-  return part;
-}
-
 Json to_json(const Unit& unit) {
   Json size;
   if (unit.size) size = {unit.size->low, unit.size->likely, unit.size->high};
-  return {unit.question, Json::binary(bytes_of(unit.part)), size};
+  return {unit.question, to_binary(unit.part), size};
 }
 
 Unit unit_from(const Json& json) {
-  Unit unit{json.at(0), part_from(json.at(1).get_binary())};
+  Unit unit{json.at(0), numbers_from(json.at(1))};
   const Json& size = json.at(2);
   if (!size.is_null()) unit.size = persist::Estimate{size.at(0), size.at(1), size.at(2)};
   return unit;

@@ -10,10 +10,10 @@
 #include "recovery/search/following.h"
 #include "recovery/search/sampling.h"
 
-// The messages, all JSON objects.
+// The messages, all JSON objects. Paths, parts and events are numbers as bytes (channel.h).
 //   to a worker    {"do": "explore", "question": N, "part": [..]}
 //                  {"do": "sample", "question": N, "strategy": N, "seed": N, "count": N}
-//                  {"do": "tell", "question": N, "path": [..]}
+//                  {"do": "tell", "question": N, "path": [..], "is_brief": B}
 //                  {"do": "cut", "question": N, "events": [..], "drop": N}
 //   from a worker  {"tally": .., "done": N, "estimate": [low, likely, high]}  now and then; of its unit, the last two
 //                  {"given": [[..]], "each": [..]}                            work given away, and how large each part
@@ -36,7 +36,7 @@ persist::Estimate estimate_from(const Json& json) { return {json.at(0), json.at(
 Json to_json(const Task& task) {
   switch (task.kind) {
     case Task::Kind::kExplore:
-      return {{"do", "explore"}, {"question", task.question}, {"part", task.units.front().part}};
+      return {{"do", "explore"}, {"question", task.question}, {"part", to_binary(task.units.front().part)}};
     case Task::Kind::kSample:
       return {{"do", "sample"},
               {"question", task.question},
@@ -44,9 +44,9 @@ Json to_json(const Task& task) {
               {"seed", task.seed},
               {"count", task.count}};
     case Task::Kind::kTell:
-      return {{"do", "tell"}, {"question", task.question}, {"path", task.path}};
+      return {{"do", "tell"}, {"question", task.question}, {"path", to_binary(task.path)}, {"is_brief", task.is_brief}};
     case Task::Kind::kRunCut:
-      return {{"do", "cut"}, {"question", task.question}, {"events", task.events}, {"drop", task.drop}};
+      return {{"do", "cut"}, {"question", task.question}, {"events", to_binary(task.events)}, {"drop", task.drop}};
   }
   return {};
 }
@@ -59,17 +59,23 @@ Message message_from(const Json& json) {
     message.size = estimate_from(json.at("estimate"));
   }
   if (json.contains("given")) {
-    message.given_away = json.at("given").get<std::vector<Path>>();
+    for (const Json& prefix : json.at("given")) message.given_away.push_back(numbers_from(prefix));
     message.given_size = estimate_from(json.at("each"));
   }
   message.is_ready = json.contains("ready");
   if (json.contains("left")) {
-    message.left = json.at("left").get<std::vector<persist::Part>>();
+    for (const Json& part : json.at("left")) message.left.push_back(numbers_from(part));
     message.is_broken = json.at("is_broken");
   }
   if (json.contains("run")) message.narrated_run = NarratedRun{run_from(json.at("run")), {}};
   if (json.contains("story")) message.narrated_run->story = result::story_from_json(json.at("story"));
   return message;
+}
+
+Json list_of(const std::vector<std::vector<std::uint32_t>>& lists) {
+  Json list = Json::array();
+  for (const auto& numbers : lists) list.push_back(to_binary(numbers));
+  return list;
 }
 
 std::uint64_t digest_of(std::size_t question, const Path& path) {
@@ -104,9 +110,9 @@ class Server {
     question_ = message.at("question");
     if (what == "explore") {
       is_exploring_ = true;
-      const std::vector<persist::Part> left = explorer_.explore(question_, message.at("part").get<persist::Part>());
+      const std::vector<persist::Part> left = explorer_.explore(question_, numbers_from(message.at("part")));
       is_exploring_ = false;
-      return {{"left", left},
+      return {{"left", list_of(left)},
               {"is_broken", explorer_.is_broken()},
               {"done", explorer_.done()},
               {"estimate", numbers(explorer_.estimate())}};
@@ -114,11 +120,11 @@ class Server {
     if (what == "sample") {
       sample(message);
     } else if (what == "tell") {
-      const NarratedRun told = explorer_.tell(question_, message.at("path").get<Path>());
+      const NarratedRun told = explorer_.tell(question_, numbers_from(message.at("path")), message.at("is_brief"));
       return {{"run", search::to_json(told.run)}, {"story", result::to_json(told.story)}};
     } else if (what == "cut") {
-      return {
-          {"run", search::to_json(explorer_.run_cut(question_, message.at("events").get<Path>(), message.at("drop")))}};
+      return {{"run",
+               search::to_json(explorer_.run_cut(question_, numbers_from(message.at("events")), message.at("drop")))}};
     }
     return Json::object();
   }
@@ -171,7 +177,7 @@ class Server {
   void give_work_away() {
     const Given given = explorer_.give_away();
     if (given.prefixes.empty()) return;
-    send(socket_, {{"given", given.prefixes}, {"each", numbers(given.each)}});
+    send(socket_, {{"given", list_of(given.prefixes)}, {"each", numbers(given.each)}});
   }
 
   void send_tally() {

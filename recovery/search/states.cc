@@ -101,21 +101,24 @@ result::States states_of(const ToldStates& told, Pool::Clock::time_point deadlin
   StateList list;
   std::vector<KeptPaths::Entry> entries = told.tally.kept.entries();
   // The counterexample may be smaller than any state that the search met.
-  const auto is_example = [&](const KeptPaths::Entry& entry) {
-    return told.has_example && entry.question == told.question && entry.path == told.path;
-  };
-  std::erase_if(entries, is_example);
-  if (told.has_example) entries.insert(entries.begin(), {told.question, 0, told.path});
+  if (told.example != nullptr) {
+    std::erase_if(entries, [&](const KeptPaths::Entry& entry) {
+      return entry.question == told.question && entry.path == told.example->run.path;
+    });
+    if (told.example->story.crashes.empty()) return {};  // this front end cannot tell them
+    if (told.most > 0 && Pool::Clock::now() < deadline) list.add(told.question, *told.example, true);
+  }
   for (const KeptPaths::Entry& entry : entries) {
     if (Pool::Clock::now() >= deadline || list.states.list.size() == told.most) break;
-    const auto run = told.pool.tell(entry.question, entry.path, deadline);
+    const bool has_operations = told.example != nullptr || !list.states.list.empty();
+    const auto run = told.pool.tell(entry.question, entry.path, deadline, has_operations);
     if (!run || run->run.ending.kind == Ending::Kind::kStopped) break;
     if (run->story.crashes.empty()) break;  // this front end cannot tell them
     // It came out otherwise, or it could not be run.
     const bool counts = run->run.ending.kind == Ending::Kind::kFine || run->run.ending.is_violation();
     if (run->run.diverged || !counts) continue;
-    if (!told.has_example && list.states.list.empty()) list.states.operations = run->story.crashes.front().operations;
-    list.add(entry.question, *run, is_example(entry));
+    if (!has_operations) list.states.operations = run->story.crashes.front().operations;
+    list.add(entry.question, *run, false);
   }
   std::stable_sort(list.states.list.begin(), list.states.list.end(), [](const auto& a, const auto& b) {
     return std::tie(a.earliest, a.latest, a.subject, a.outcome, a.held) <

@@ -12,10 +12,9 @@ struct ToldStates {
   const FrontEnd& front_end;
   Pool& pool;
   const Tally& tally;
-  std::size_t question = 0;           // of the counterexample
-  std::vector<std::uint32_t> path{};  // likewise
-  bool has_example = false;           // there is one
-  std::size_t most = 0;               // so many states at most
+  std::size_t question = 0;              // of the counterexample
+  const NarratedRun* example = nullptr;  // the counterexample; none: there is none, or it cannot be told again
+  std::size_t most = 0;                  // so many states at most
 };
 
 result::States states_of(const ToldStates& told, Pool::Clock::time_point deadline);

@@ -35,7 +35,8 @@ std::uint64_t hash_of(std::size_t question, const Ending& ending) {
 
 Json to_json(const KeptPaths& kept) {
   Json list = Json::array();
-  for (const KeptPaths::Entry& entry : kept.entries()) list.push_back({entry.question, entry.outcome, entry.path});
+  for (const KeptPaths::Entry& entry : kept.entries())
+    list.push_back({entry.question, entry.outcome, to_binary(entry.path)});
   return list;
 }
 
@@ -131,8 +132,8 @@ Json to_json(const Tally& tally) {
   Json outcomes = Json::array(), classes = Json::array(), not_run = Json::array(), facts = Json::array();
   for (const auto& [outcome, count] : tally.outcomes) outcomes.push_back({outcome, count.recoveries, count.violations});
   for (const auto& [key, found] : tally.classes) {
-    classes.push_back({key.rank, key.question, key.kind, key.text, key.message, key.code, found.count, found.path,
-                       found.events_in, found.layer, found.is_slow});
+    classes.push_back({key.rank, key.question, key.kind, key.text, key.message, key.code, found.count,
+                       to_binary(found.path), found.events_in, found.layer, found.is_slow});
   }
   for (const auto& [sentence, reason] : tally.not_run)
     not_run.push_back({sentence, static_cast<int>(reason.blame), reason.recoveries});
@@ -160,15 +161,13 @@ Tally tally_from(const Json& json) {
   tally.outcomes_cut = json.at("outcomes_cut");
   for (const Json& entry : json.at("classes")) {
     tally.classes[ViolationKey{entry.at(0), entry.at(1), entry.at(2), entry.at(3), entry.at(4), entry.at(5)}] =
-        ViolationClass{entry.at(6), entry.at(7).get<std::vector<std::uint32_t>>(), entry.at(8), entry.at(9),
-                       entry.at(10)};
+        ViolationClass{entry.at(6), numbers_from(entry.at(7)), entry.at(8), entry.at(9), entry.at(10)};
   }
   tally.classes_cut = json.at("classes_cut");
   for (const Json& entry : json.at("not_run"))
     tally.not_run[entry.at(0)] = {static_cast<result::Blame>(entry.at(1).get<int>()), entry.at(2)};
   for (const Json& entry : json.at("facts")) tally.facts[entry.at(0)] = entry.at(1);
-  for (const Json& entry : json.value("kept", Json::array()))  // rests of earlier versions have none
-    tally.kept.add({entry.at(0), entry.at(1), entry.at(2).get<persist::Path>()});
+  for (const Json& entry : json.at("kept")) tally.kept.add({entry.at(0), entry.at(1), numbers_from(entry.at(2))});
   tally.not_deterministic = json.at("not_deterministic");
   if (!json.at("failure").is_null()) tally.failure = failure_from(json.at("failure"));
   return tally;
@@ -188,7 +187,7 @@ Json to_json(const Run& run) {
           {"output_cut", ending.output_cut},
           {"errors_cut", ending.errors_cut},
           {"own", ending.own},
-          {"path", run.path},
+          {"path", to_binary(run.path)},
           {"events_in", run.events_in},
           {"layer", run.layer},
           {"diverged", run.diverged}};
@@ -212,7 +211,7 @@ Run run_from(const Json& json) {
   ending.output_cut = json.at("output_cut");
   ending.errors_cut = json.at("errors_cut");
   ending.own = json.at("own");
-  run.path = json.at("path").get<std::vector<std::uint32_t>>();
+  run.path = numbers_from(json.at("path"));
   run.events_in = json.at("events_in");
   run.layer = json.at("layer");
   run.diverged = json.at("diverged");

@@ -37,6 +37,7 @@ struct Task {
   std::vector<Unit> units{};  // at least one; all of this question
   double done_before = 0;     // recoveries of the question that earlier searches ran
   persist::Path path{};
+  bool is_brief = false;  // kTell: of operations only how many of their events persisted, and no files
   std::vector<std::uint32_t> events{};
   std::uint32_t drop = 0;
   int strategy = 0;
