@@ -154,6 +154,43 @@ int main() {
   expect_lines("keeps");
 }
 
+// Libraries of other people find their frames by the frame pointer. Where their stack depends on what they compute, the
+// caller is not known, and so not told.
+TEST_F(CheckLines, OfCallsThroughALibraryWithoutDebugInformation) {
+  const std::string library = R"(#include <alloca.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+void put(const char* name, int count) {
+  char* text = SPACE;
+  memset(text, 'x', count);
+  int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (write(fd, text, count) != count) _exit(3);
+  close(fd);
+}
+)";
+  const std::string calls = R"(void put(const char* name, int count);
+int main(int argc, char** argv) {
+  put("notes", 8 * argc);  // line: put
+  return 0;
+}
+)";
+  for (const bool is_fixed : {true, false}) {
+    for (const std::string flags : {"-O0", "-O2 -fno-omit-frame-pointer"}) {
+      SCOPED_TRACE(flags);
+      const std::string space = is_fixed ? "-D'SPACE=(char[64]){0}' " : "-D'SPACE=alloca(count)' ";
+      compile("puts", library, space + "-shared -fPIC " + flags);
+      shell("mv puts libputs.so");
+      std::ofstream(directory_ / "calls.c") << calls;
+      shell("cc -g -O1 calls.c -o calls -L. -lputs -Wl,-rpath,'$ORIGIN'");
+      const Ran ran = check_program({(directory_ / "calls").string()});
+      ASSERT_EQ(ran.exit_code, 1) << ran.out << ran.err;
+      const std::string place = "main calls.c:" + std::to_string(line_of(calls, "put"));
+      EXPECT_EQ(place_of("write(notes, 8 bytes"), is_fixed ? place : "");
+    }
+  }
+}
+
 TEST_F(CheckLines, OfEachThread) {
   const std::string threads = R"(#include <fcntl.h>
 #include <pthread.h>

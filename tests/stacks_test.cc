@@ -122,6 +122,51 @@ TEST(UnwindRules, OfBytesThatMakeNoSense) {
   EXPECT_GT(answers, 1000u);
 }
 
+// push %rbp; mov %rsp,%rbp; sub $0x10,%rsp; BODY; leave; ret: the frame is 16 above the frame pointer.
+StackDepth depth_of(const std::string& body) {
+  const std::string code = std::string("\x55\x48\x89\xe5\x48\x83\xec\x10", 8) + body + "\xc9\xc3";
+  return StackDepth(code, kFunction, {kFunction + 4, 16, 16});
+}
+
+TEST(StackDepth, CountsAlongAllPaths) {
+  EXPECT_FALSE(StackDepth().at(kFunction));
+  const StackDepth plain = depth_of("\x0f\x05");  // syscall
+  EXPECT_FALSE(plain.at(kFunction)) << "the table knows it there";
+  EXPECT_EQ(plain.at(kFunction + 4), 16);
+  EXPECT_EQ(plain.at(kFunction + 8), 32);
+  EXPECT_EQ(plain.at(kFunction + 9), 32);
+  EXPECT_EQ(plain.at(kFunction + 10), 32);
+  EXPECT_FALSE(plain.at(kFunction + 11)) << "after leave";
+  EXPECT_FALSE(plain.at(kFunction + 12));
+  // push %rbx; call; pop %rbx
+  const StackDepth pushed = depth_of(std::string("\x53\xe8\0\0\0\0\x5b", 7));
+  EXPECT_EQ(pushed.at(kFunction + 8), 32);
+  EXPECT_EQ(pushed.at(kFunction + 9), 40);
+  EXPECT_EQ(pushed.at(kFunction + 13), 40);
+  EXPECT_EQ(pushed.at(kFunction + 15), 32);
+  // jne over a push, and back together with another depth
+  EXPECT_FALSE(depth_of("\x75\x01\x53\x90").at(kFunction + 8));
+  // jne over a push and a pop
+  EXPECT_EQ(depth_of("\x75\x02\x53\x5b\x90").at(kFunction + 12), 32);
+  // sub %rax,%rsp: alloca; and $-32,%rsp: a realigned stack; pop %rsp
+  EXPECT_FALSE(depth_of("\x48\x29\xc4").at(kFunction + 8));
+  EXPECT_FALSE(depth_of("\x48\x83\xe4\xe0").at(kFunction + 8));
+  EXPECT_FALSE(depth_of("\x5c").at(kFunction + 8));
+  // lea -8(%rbp),%rsp; pop %rbx
+  EXPECT_EQ(depth_of("\x48\x8d\x65\xf8\x5b").at(kFunction + 12), 24);
+  // No code at all.
+  EXPECT_FALSE(depth_of("\x06").at(kFunction + 8));
+}
+
+TEST(StackDepth, OfBytesThatMakeNoSense) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string body(random() % 24, '\0');
+    for (char& byte : body) byte = static_cast<char>(random());
+    depth_of(body).at(kFunction + random() % 32);
+  }
+}
+
 TEST(CodeFile, OfThisProgram) {
   char path[4096] = {};
   ASSERT_GT(readlink("/proc/self/exe", path, sizeof path - 1), 0);

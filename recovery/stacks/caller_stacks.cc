@@ -288,6 +288,11 @@ std::optional<fusefs::CodeStack> CallerStacks::unwind(pid_t number, Thread& thre
     has_lines = has_lines || (file.has_debug_information() && !is_system_file(file.path()));
     const UnwindRow* row = file.row_at(*address);
     if (row == nullptr) break;
+    const bool needs_frame_pointer = row->frame_register == kFramePointer && !registers->at[kFramePointer];
+    if (const auto depth = needs_frame_pointer ? file.depth_at(*address) : std::nullopt) {
+      const std::uint64_t frame = *registers->at[kStackPointer] + static_cast<std::uint64_t>(*depth);
+      registers->at[kFramePointer] = frame - static_cast<std::uint64_t>(row->frame_offset);
+    }
     std::optional<Registers> caller = caller_of(*row, *registers, read);
     if (caller && !row->is_signal && *caller->at[kStackPointer] <= *registers->at[kStackPointer]) break;
     is_call = !row->is_signal;

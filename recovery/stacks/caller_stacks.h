@@ -2,8 +2,8 @@
 //
 // /proc/THREAD/syscall has the stack pointer and the place in the code; the rest is read from the thread's memory by
 // the
-//   rules of its files (unwind_rules.h). Exact: a frame that is not known ends the stack. A program that has no file
-//   with debug information, other than the system's, has no stacks; it is asked for that once.
+//   rules of its files (unwind_rules.h, stack_depth.h). Exact: a frame that is not known ends the stack. A program that
+//   has no file with debug information, other than the system's, has no stacks; it is asked for that once.
 // A process may run another program (execve), and its files may be replaced (dlclose): each stack is taken from files
 //   that were found in the process' memory when it was taken.
 // Files of the device that is left out, and memory where they are mapped, are not looked into: their server, which

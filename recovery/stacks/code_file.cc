@@ -167,4 +167,30 @@ const UnwindRow* CodeFile::row_at(std::uint64_t address) {
   return row->second ? &*row->second : nullptr;
 }
 
+std::optional<std::int64_t> CodeFile::depth_at(std::uint64_t address) {
+  constexpr std::uint64_t kFunctionMost = 1 << 20, kPrologueMost = 4096;
+  const auto function = rules_ ? rules_->function_at(address) : std::nullopt;
+  if (!function || function->end - function->begin > kFunctionMost) return std::nullopt;
+  const auto [known, is_new] = depths_.try_emplace(function->begin);
+  if (!is_new) return known->second.at(address);
+  // Where the frame pointer is set.
+  std::optional<UnwindRow> before;
+  for (std::uint64_t at = function->begin; at < std::min(function->end, function->begin + kPrologueMost); ++at) {
+    std::optional<UnwindRow> row = rules_->row_at(at);
+    if (!row || !row->frame_program.empty()) break;
+    if (row->frame_register == kFramePointer) {
+      if (!before) break;
+      for (const Segment& segment : segments_) {
+        if (function->begin < segment.address || function->end - segment.address > segment.bytes) continue;
+        const std::string code =
+            read(function->begin - segment.address + segment.offset, function->end - function->begin);
+        known->second = StackDepth(code, function->begin, {at, before->frame_offset, row->frame_offset});
+      }
+      break;
+    }
+    before = row->frame_register == kStackPointer ? row : std::nullopt;
+  }
+  return known->second.at(address);
+}
+
 }  // namespace crashcut::stacks

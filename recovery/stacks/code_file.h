@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "recovery/sandbox/fd.h"
+#include "recovery/stacks/stack_depth.h"
 #include "recovery/stacks/unwind_rules.h"
 
 namespace crashcut::stacks {
@@ -46,6 +47,8 @@ class CodeFile {
 
   // How to go from a function to its caller, at this place of its code. Null: nobody says.
   const UnwindRow* row_at(std::uint64_t address);
+  // How far the frame is above the stack pointer there, where the rule counts it from the frame pointer.
+  std::optional<std::int64_t> depth_at(std::uint64_t address);
 
  private:
   struct Segment {
@@ -79,6 +82,7 @@ class CodeFile {
   bool has_rules_ = false;
   std::optional<UnwindRules> rules_;
   std::unordered_map<std::uint64_t, std::optional<UnwindRow>> rows_;
+  std::unordered_map<std::uint64_t, StackDepth> depths_;  // by function
 };
 
 // Code of the system, and not of the program.

@@ -13,8 +13,6 @@ namespace {
 using Rule = UnwindRow::Rule;
 using Kind = Rule::Kind;
 
-constexpr std::uint64_t kWord = 8;
-
 // Reads what is there; once something was not, ok() is false and everything reads as 0 or empty.
 class Bytes {
  public:
@@ -488,10 +486,20 @@ UnwindRules::UnwindRules(std::string frames, std::uint64_t address) : frames_(st
                    [](const auto& a, const auto& b) { return a.begin < b.begin; });
 }
 
-std::optional<UnwindRow> UnwindRules::row_at(std::uint64_t code) const {
+const UnwindRules::Function* UnwindRules::find(std::uint64_t code) const {
   auto function = std::upper_bound(functions_.begin(), functions_.end(), code,
                                    [](std::uint64_t a, const Function& f) { return a < f.begin; });
-  if (function == functions_.begin() || code >= (--function)->end) return std::nullopt;
+  return function == functions_.begin() || code >= (--function)->end ? nullptr : &*function;
+}
+
+std::optional<UnwindRules::Range> UnwindRules::function_at(std::uint64_t code) const {
+  const Function* function = find(code);
+  return function != nullptr ? std::optional(Range{function->begin, function->end}) : std::nullopt;
+}
+
+std::optional<UnwindRow> UnwindRules::row_at(std::uint64_t code) const {
+  const Function* function = find(code);
+  if (function == nullptr) return std::nullopt;
   const auto common = read_common(frames_, function->common, address_);
   if (!common) return std::nullopt;
   Program program(*common, frames_, address_);

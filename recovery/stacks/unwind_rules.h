@@ -60,12 +60,19 @@ class UnwindRules {
   UnwindRules(std::string frames, std::uint64_t address);
 
   std::optional<UnwindRow> row_at(std::uint64_t code) const;
+  // The function that has this code.
+  struct Range {
+    std::uint64_t begin, end;
+  };
+  std::optional<Range> function_at(std::uint64_t code) const;
 
  private:
   struct Function {
     std::uint64_t begin, end;
     std::size_t common, own, own_end;  // places in frames_
   };
+  const Function* find(std::uint64_t code) const;
+
   std::string frames_;  // rows point here
   std::uint64_t address_;
   std::vector<Function> functions_;  // by begin
