@@ -262,6 +262,15 @@ int main(int argc, char** argv) {
   expect_lines("saves");
 }
 
+// A shell has no lines; what it becomes has.
+TEST_F(CheckLines, OfAProgramThatAShellBecomes) {
+  compile("saves", kSaves, "-g -O2");
+  const std::string saves = (directory_ / "saves").string();
+  ASSERT_EQ(check_program({"sh", "-c", "echo 1 > first; echo 2 > second; exec " + saves}).exit_code, 1);
+  EXPECT_EQ(place_of("create(first"), "");
+  expect_lines("saves");
+}
+
 TEST_F(CheckLines, OfAHandlerAndOfWhatItInterrupted) {
   const std::string handles = R"(#include <fcntl.h>
 #include <signal.h>

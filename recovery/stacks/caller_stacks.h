@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -69,7 +70,8 @@ class CallerStacks final : public fusefs::CallerStack {
     sandbox::Fd syscall;    // of this thread, and no later one of its number
     std::vector<Mapping> mappings;
     bool has_debug_information = false;
-    std::unordered_set<std::uint64_t> unknown;  // addresses that no file has
+    std::chrono::steady_clock::time_point looked_at{};  // when it was this program, at the latest
+    std::unordered_set<std::uint64_t> unknown;          // addresses that no file has
     Taken last;
   };
   class Memory;
