@@ -271,7 +271,7 @@ AttrChange get_change(Body& body) {
 bool get_op(std::string_view bytes, TraceOp& op, std::int64_t& time_ns) {
   if (bytes.empty()) return false;
   const bool has_stack = (static_cast<unsigned char>(bytes[0]) & kHasStack) != 0;
-  const unsigned call = static_cast<unsigned char>(bytes[0]) & ~kHasStack;
+  const auto call = static_cast<std::uint8_t>(static_cast<unsigned char>(bytes[0]) & ~kHasStack);
   const std::uint32_t fields = call < std::size(kFields) ? kFields[call] : std::uint32_t{kNoSuchCall};
   if (fields & kNoSuchCall) return false;
   Body body(bytes.substr(1));
