@@ -72,8 +72,12 @@ constexpr std::uint32_t kFields[] = {
     kPid | kText,                                  // kProcess
     0,                                             // kEnd
     0,                                             // kStopped
+    kName | kText,                                 // kCodeFile
+    kText,                                         // kStack
 };
-static_assert(std::size(kFields) == static_cast<std::size_t>(TraceCall::kStopped) + 1);
+static_assert(std::size(kFields) == static_cast<std::size_t>(TraceCall::kStack) + 1);
+// Of the call's byte: the number of a stack follows the process.
+constexpr unsigned kHasStack = 0x80;
 
 // Bits of AttrChange as it is written.
 constexpr std::uint64_t kHasMode = 1;
@@ -150,8 +154,9 @@ void put_change(std::string& out, const AttrChange& change) {
 // All of the body but op.data, which is the last of it.
 void put_op(std::string& out, const TraceOp& op, std::int64_t time_ns_change) {
   const std::uint32_t fields = kFields[static_cast<std::size_t>(op.call)];
-  out += static_cast<char>(op.call);
+  out += static_cast<char>(static_cast<unsigned>(op.call) | (op.stack != 0 ? kHasStack : 0));
   put_number(out, op.process);
+  if (op.stack != 0) put_number(out, op.stack);
   put_number(out, zigzag(time_ns_change));
   if (fields & kIno) put_ino(out, op.ino);
   if (fields & kDir) put_ino(out, op.dir);
@@ -265,12 +270,14 @@ AttrChange get_change(Body& body) {
 // False where the body is not an operation.
 bool get_op(std::string_view bytes, TraceOp& op, std::int64_t& time_ns) {
   if (bytes.empty()) return false;
-  const auto call = static_cast<unsigned char>(bytes[0]);
+  const bool has_stack = (static_cast<unsigned char>(bytes[0]) & kHasStack) != 0;
+  const auto call = static_cast<std::uint8_t>(static_cast<unsigned char>(bytes[0]) & ~kHasStack);
   const std::uint32_t fields = call < std::size(kFields) ? kFields[call] : std::uint32_t{kNoSuchCall};
   if (fields & kNoSuchCall) return false;
   Body body(bytes.substr(1));
   op.call = TraceCall{call};
   op.process = body.number<std::uint32_t>();
+  if (has_stack) op.stack = body.number<std::uint32_t>();
   time_ns = wrapping_sum(time_ns, body.signed_number());
   op.time = from_ns(time_ns);
   if (fields & kIno) op.ino = body.ino();
@@ -292,6 +299,18 @@ bool get_op(std::string_view bytes, TraceOp& op, std::int64_t& time_ns) {
   if (fields & kPid) op.pid = body.number<std::uint64_t>();
   if (fields & kBytes) op.data = body.rest();
   return body.is_done();
+}
+
+// None where the text is not a stack of these files.
+std::optional<TraceStack> get_stack(std::string_view text, std::size_t file_count) {
+  Body body(text);
+  TraceStack stack;
+  while (body.ok() && !body.is_done()) {
+    const auto file = body.number<std::uint32_t>();
+    stack.push_back({file, body.number<std::uint64_t>()});
+    if (file >= file_count) body.fail();
+  }
+  return body.ok() && !stack.empty() ? std::optional(std::move(stack)) : std::nullopt;
 }
 
 bool get_header(std::string_view bytes, TraceHeader& header) {
@@ -362,6 +381,15 @@ std::optional<TraceBytes::End> end_in_tail(std::string_view bytes, std::string_v
 }
 
 }  // namespace
+
+std::string to_text(const TraceStack& stack) {
+  std::string text;
+  for (const TracePlace& place : stack) {
+    put_number(text, place.file);
+    put_number(text, place.address);
+  }
+  return text;
+}
 
 // ---- TraceWriter --------------------------------------------------------------------------------------------------
 
@@ -607,18 +635,26 @@ tl::expected<void, std::string> TraceReader::scan() {
   return {};
 }
 
-// Counts the operation; false where it names a process wrongly.
+// Counts the operation; false where it names a process or a stack wrongly.
 bool TraceReader::take(const TraceOp& op) {
   switch (op.call) {
     case TraceCall::kProcess:
       if (op.process != processes_.size()) return false;
       processes_.push_back(TraceProcess{op.pid, std::string(op.text)});
       return true;
+    case TraceCall::kCodeFile:
+      code_files_.push_back(TraceCodeFile{std::string(op.name), std::string(op.text)});
+      return true;
+    case TraceCall::kStack: {
+      auto stack = get_stack(op.text, code_files_.size());
+      if (stack) stacks_.push_back(std::move(*stack));
+      return stack.has_value();
+    }
     case TraceCall::kEnd:
       return is_complete_ = true;
     default:
       ++op_count_;
-      return op.process < processes_.size();
+      return op.process < processes_.size() && op.stack < stacks_.size();
   }
 }
 
@@ -631,7 +667,9 @@ bool TraceReader::Cursor::next(TraceOp& op) {
     at_ += kHeadBytes + length;
     op = TraceOp{};
     CHECK(get_op(body, op, time_ns_));  // scan() saw to it
-    if (op.call != TraceCall::kProcess && op.call != TraceCall::kEnd) return true;
+    const bool names_something =
+        op.call == TraceCall::kProcess || op.call == TraceCall::kCodeFile || op.call == TraceCall::kStack;
+    if (!names_something && op.call != TraceCall::kEnd) return true;
   }
   return false;
 }

@@ -41,6 +41,18 @@ struct TraceHeader {
   std::uint64_t pid_namespace = 0;   // of the program, as /proc/self/ns/pid numbers it; 0: not known
 };
 
+// Where the program was: a place in the code of a file that it runs, and by what another file of that name would be
+// told apart. The texts are the caller's.
+struct CodePlace {
+  const std::string* file;
+  const std::string* id;
+  std::uint64_t address;  // as the file has it: in the instruction that made the call
+
+  friend bool operator==(const CodePlace&, const CodePlace&) = default;
+};
+// The calls that led to an operation, innermost first.
+using CodeStack = std::vector<CodePlace>;
+
 // The numbers are those in the file.
 enum class TraceCall : std::uint8_t {
   kCreate = 1,
@@ -66,7 +78,9 @@ enum class TraceCall : std::uint8_t {
   kMark,
   kProcess,  // names the process that later operations refer to
   kEnd,
-  kStopped,  // the program is killed from here on: its files are closed for it
+  kStopped,   // the program is killed from here on: its files are closed for it
+  kCodeFile,  // names a file that later stacks refer to
+  kStack,     // names a stack that later operations refer to
 };
 
 // Bits of TraceOp::flags.
@@ -84,10 +98,11 @@ inline constexpr std::uint32_t kTraceFailed = std::uint32_t{1}
 struct TraceOp {
   TraceCall call{};
   std::uint32_t process = 0;  // into TraceReader::processes(); 0: not known
+  std::uint32_t stack = 0;    // into TraceReader::stacks(); 0: not known
   timespec time{};
   Ino ino{};  // the file; for what makes one, the one that was made
   Ino dir{};
-  std::string_view name;  // in dir; of an xattr
+  std::string_view name;  // in dir; of an xattr; kCodeFile: its path
   Ino to_dir{};           // kRename
   std::string_view to_name;
   mode_t mode = 0;
@@ -98,7 +113,7 @@ struct TraceOp {
   std::uint64_t length = 0;  // kTruncate: the new size
   std::uint32_t flags = 0;   // as the call takes them, or the bits above; kFallocate: its mode
   AttrChange change;
-  std::string_view text;  // symlink's target, xattr's value, mark, process' command
+  std::string_view text;  // symlink's target, xattr's value, mark, process' command, code file's id, stack's places
   std::uint64_t pid = 0;  // kProcess
   std::span<const std::byte> data;
 };
@@ -107,6 +122,19 @@ struct TraceProcess {
   std::uint64_t pid = 0;
   std::string command;
 };
+
+struct TraceCodeFile {
+  std::string path, id;
+};
+struct TracePlace {
+  std::uint32_t file;  // into TraceReader::code_files()
+  std::uint64_t address;
+
+  friend auto operator<=>(const TracePlace&, const TracePlace&) = default;
+};
+using TraceStack = std::vector<TracePlace>;
+// As TraceOp::text of kStack.
+std::string to_text(const TraceStack& stack);
 
 // A place between two operations of a trace.
 struct TraceCut {
@@ -173,13 +201,16 @@ class TraceReader {
   const TraceHeader& header() const { return header_; }
   // [0] is the one that is not known. A pid that was another command before is here twice.
   const std::vector<TraceProcess>& processes() const { return processes_; }
+  const std::vector<TraceCodeFile>& code_files() const { return code_files_; }
+  // [0] is the one that is not known, and empty.
+  const std::vector<TraceStack>& stacks() const { return stacks_; }
   std::uint64_t op_count() const { return op_count_; }
   // False: the recorder was killed, or the file cut off; the operations are those that were whole.
   bool is_complete() const { return is_complete_; }
   // All of them; data() of an operation points there.
   const std::shared_ptr<const TraceBytes>& bytes() const { return bytes_; }
 
-  // The operations in order, without kProcess and kEnd.
+  // The operations in order, without those that name something, and kEnd.
   class Cursor {
    public:
     explicit Cursor(const TraceReader& trace)
@@ -204,6 +235,8 @@ class TraceReader {
   std::shared_ptr<const TraceBytes> bytes_;
   TraceHeader header_;
   std::vector<TraceProcess> processes_{1};
+  std::vector<TraceCodeFile> code_files_;
+  std::vector<TraceStack> stacks_{1};
   std::uint64_t op_count_ = 0;
   bool is_complete_ = false;
   std::size_t first_ = 0;  // offset of the first record after the header

@@ -120,6 +120,8 @@ std::string call_text(const TraceOp& op, const std::function<std::string(Ino)>& 
     case TraceCall::kStopped:
       return "the program is stopped";
     case TraceCall::kProcess:
+    case TraceCall::kCodeFile:
+    case TraceCall::kStack:
     case TraceCall::kEnd:
       break;
   }

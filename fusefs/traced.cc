@@ -12,6 +12,7 @@ namespace crashcut::fusefs {
 
 void Traced::set_process(pid_t pid, std::string_view command) {
   const auto number = static_cast<std::uint64_t>(pid);
+  stack_.clear();
   if (!writer_ || (current_.pid == number && current_.command == command)) return;
   current_ = TraceProcess{number, std::string(command)};
   const auto found = known_.find(number);
@@ -31,10 +32,53 @@ void Traced::add_process() {
                        .pid = current_.pid});
 }
 
+std::uint32_t Traced::code_file_number(const CodePlace& place) {
+  const auto next = static_cast<std::uint32_t>(code_files_.size());
+  const auto [file, is_new] = code_files_.try_emplace({*place.file, *place.id}, next);
+  if (is_new)
+    writer_->add(TraceOp{.call = TraceCall::kCodeFile, .time = clock_.now(), .name = *place.file, .text = *place.id});
+  return file->second;
+}
+
+std::uint32_t Traced::stack_number() {
+  if (stack_ == last_stack_) return last_number_;
+  last_stack_ = stack_;
+  last_number_ = 0;
+  if (stack_.empty()) return 0;
+  TraceStack stack;
+  for (const CodePlace& place : stack_) stack.push_back({code_file_number(place), place.address});
+  const auto next = static_cast<std::uint32_t>(stacks_.size() + 1);
+  const auto [known, is_new] = stacks_.try_emplace(std::move(stack), next);
+  if (is_new) {
+    const std::string text = to_text(known->first);
+    writer_->add(TraceOp{.call = TraceCall::kStack, .time = clock_.now(), .text = text});
+  }
+  return last_number_ = known->second;
+}
+
+namespace {
+
+// Others come when the kernel or crashcut thinks fit.
+bool is_made_by_caller(TraceCall call) {
+  switch (call) {
+    case TraceCall::kAddOpen:
+    case TraceCall::kRelease:
+    case TraceCall::kMakeDurable:
+    case TraceCall::kMark:
+    case TraceCall::kStopped:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> Traced::add(TraceOp& op) {
   if (!writer_) return std::nullopt;
   if (!is_process_written_) add_process();
   op.process = process_;
+  op.stack = is_made_by_caller(op.call) ? stack_number() : 0;
   op.time = clock_.now();
   return writer_->add(op);
 }

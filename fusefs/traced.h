@@ -6,7 +6,10 @@
 // Threads: the caller serialises, as for the Filesystem.
 #pragma once
 
+#include <map>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "fusefs/trace.h"
 
@@ -50,6 +53,8 @@ class Traced {
   bool names_processes() const { return writer_ != nullptr; }
   // The process that makes the following calls. Cheap if the same process made the previous ones.
   void set_process(pid_t pid, std::string_view command);
+  // The calls of its that led to the next operations, up to the next set_process().
+  void set_stack(CodeStack stack) { stack_ = std::move(stack); }
 
   // As in Filesystem. create() makes no directories and symlinks: -EPERM and -EINVAL, as mknod(2).
   Errno create(Ino dir, std::string_view name, mode_t mode, dev_t rdev, const Credentials& who, Ino& out);
@@ -91,6 +96,8 @@ class Traced {
   Errno change(TraceOp op, Action&& action, const Ino* made = nullptr);
   std::optional<std::uint64_t> add(TraceOp& op);
   void add_process();
+  std::uint32_t stack_number();
+  std::uint32_t code_file_number(const CodePlace& place);
 
   Filesystem& filesystem_;
   TraceClock& clock_;
@@ -106,6 +113,11 @@ class Traced {
   };
   std::unordered_map<std::uint64_t, Known> known_;  // by pid
   std::uint32_t process_count_ = 0;
+
+  CodeStack stack_, last_stack_;
+  std::uint32_t last_number_ = 0;                                            // of last_stack_
+  std::map<std::pair<std::string, std::string>, std::uint32_t> code_files_;  // by path and id
+  std::map<TraceStack, std::uint32_t> stacks_;
 
   // What was written to a file and is not finished yet. An fsync begins a new epoch of the file, and so does a sync.
   struct Unfinished {

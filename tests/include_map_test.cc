@@ -40,6 +40,7 @@ const std::map<std::string, int> kHeight = {
     {"recovery/sandbox", 6},
     {"recovery/search", 7},
     {"recovery/source", 7},
+    {"recovery/stacks", 7},
     {"recovery/inprocess", 8},
     {"recovery", 9},
     {"recovery/threads", 10},

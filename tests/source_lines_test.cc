@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -90,6 +91,24 @@ TEST_P(SourceLines, OfStepsOfThreads) {
     if (waiting.at("thread") == "thread 1") {
       EXPECT_EQ(place_of(waiting), locked("take(int)", "second"));
       EXPECT_EQ(waiting.at("holds").at(0), "mutex table.slots[0].lock");
+    }
+  }
+}
+
+// What lies on the stack of main() or of another function has the name of the variable there.
+TEST_P(SourceLines, OfObjectsOnStacks) {
+  for (const char* compiler : {"g++", "clang++"}) {
+    SCOPED_TRACE(compiler);
+    const json found = report(compiler, "pools.cpp", "threads").at("violation");
+    with_text(found.at("steps"), "lock mutex main::pool.slots[0].lock");
+    with_text(found.at("steps"), "lock mutex main::pool.slots[1].lock");
+    // clang says the parameters of a function that no other file sees.
+    EXPECT_TRUE(std::any_of(found.at("steps").begin(), found.at("steps").end(), [](const json& step) {
+      const std::string text = step.at("text");
+      return text == "lock mutex take::own" || text == "lock mutex take(Pool&)::own";
+    })) << found.at("steps").dump(1);
+    for (const json& waiting : found.at("waiting")) {
+      if (waiting.at("thread") == "thread 1") EXPECT_EQ(waiting.at("holds").at(0), "mutex main::pool.slots[1].lock");
     }
   }
 }

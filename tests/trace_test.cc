@@ -108,15 +108,27 @@ std::vector<TraceOp> one_of_each() {
       {.call = TraceCall::kSync, .time = t1},
       {.call = TraceCall::kSyncFileRange, .time = t1, .ino = Ino{11}, .offset = 16383, .length = 16384, .flags = 7},
       {.call = TraceCall::kMakeDurable, .time = t1},
+      {.call = TraceCall::kCodeFile, .time = t1, .name = "/usr/bin/a b", .text = "8badf00d"},
+      {.call = TraceCall::kStack, .time = t1, .text = std::string_view("\0\x85\x02\0\1", 5)},
+      {.call = TraceCall::kFsync, .process = 2, .stack = 1, .time = t2, .ino = Ino{11}},
+      {.call = TraceCall::kCodeFile, .time = t1, .name = "/lib/c.so", .text = ""},
+      {.call = TraceCall::kStack, .time = t1, .text = std::string_view("\1\0", 2)},
+      {.call = TraceCall::kWrite, .process = 1, .stack = 2, .time = t1, .ino = Ino{11}, .data = bytes_of(data)},
       {.call = TraceCall::kMark, .process = 1, .time = t1, .text = "saved!\n"},
       {.call = TraceCall::kStopped, .time = t1},
   };
+}
+
+constexpr std::size_t kNamesCount = 6;  // processes, code files, stacks
+bool is_name(TraceCall call) {
+  return call == TraceCall::kProcess || call == TraceCall::kCodeFile || call == TraceCall::kStack;
 }
 
 void expect_same_op(const TraceOp& read, const TraceOp& written) {
   SCOPED_TRACE(static_cast<int>(written.call));
   EXPECT_EQ(read.call, written.call);
   EXPECT_EQ(read.process, written.process);
+  EXPECT_EQ(read.stack, written.stack);
   EXPECT_TRUE(read.time == written.time);
   EXPECT_EQ(read.ino, written.ino);
   EXPECT_EQ(read.dir, written.dir);
@@ -150,7 +162,7 @@ TEST(Trace, EveryOperationIsReadAsItWasWritten) {
   const auto trace = TraceReader::parse(trace_of(ops, header));
   ASSERT_TRUE(trace) << trace.error();
   EXPECT_TRUE(trace->is_complete());
-  EXPECT_EQ(trace->op_count(), ops.size() - 2);
+  EXPECT_EQ(trace->op_count(), ops.size() - kNamesCount);
   EXPECT_EQ(trace->header().sector_bytes, 1024u);
   EXPECT_EQ(trace->header().block_bytes, 8192u);
   EXPECT_EQ(trace->header().capacity_bytes, 12345u);
@@ -160,10 +172,17 @@ TEST(Trace, EveryOperationIsReadAsItWasWritten) {
   EXPECT_EQ(trace->processes()[1].pid, 4194304u);
   EXPECT_EQ(trace->processes()[1].command, "sh");
   EXPECT_EQ(trace->processes()[2].pid, 1u);
+  ASSERT_EQ(trace->code_files().size(), 2u);
+  EXPECT_EQ(trace->code_files()[0].path, "/usr/bin/a b");
+  EXPECT_EQ(trace->code_files()[0].id, "8badf00d");
+  EXPECT_EQ(trace->code_files()[1].path, "/lib/c.so");
+  const TraceStack both{{0, 261}, {0, 1}}, other{{1, 0}};
+  EXPECT_EQ(trace->stacks(), (std::vector<TraceStack>{{}, both, other}));
+  EXPECT_EQ(to_text(both), std::string("\0\x85\x02\0\1", 5));
   TraceReader::Cursor cursor(*trace);
   TraceOp read;
   for (const TraceOp& op : ops) {
-    if (op.call == TraceCall::kProcess) continue;
+    if (is_name(op.call)) continue;
     ASSERT_TRUE(cursor.next(read));
     expect_same_op(read, op);
   }
@@ -190,7 +209,7 @@ TEST(Trace, ACutOffTraceIsReadUpToItsLastWholeRecord) {
     for (TraceOp op; cursor.next(op);) ++count;
     EXPECT_EQ(count, trace->op_count());
   }
-  EXPECT_EQ(last_count, ops.size() - 2);
+  EXPECT_EQ(last_count, ops.size() - kNamesCount);
 }
 
 TEST(Trace, EveryDamagedByteIsNoticed) {
@@ -220,6 +239,13 @@ TEST(Trace, RefusesWhatIsNone) {
       {trace_of({}, {.sector_bytes = 512, .block_bytes = 1000}), "sector"},
       {trace_of({{.call = TraceCall::kSync, .process = 1}}), "is not an operation"},
       {trace_of({{.call = TraceCall::kProcess, .process = 2}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kSync, .stack = 1}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kStack, .text = std::string_view("\0\1", 2)}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kCodeFile, .name = "a"}, {.call = TraceCall::kStack}}), "is not an operation"},
+      {trace_of({{.call = TraceCall::kCodeFile, .name = "a"}, {.call = TraceCall::kStack, .text = "\1\1"}}),
+       "is not an operation"},
+      {trace_of({{.call = TraceCall::kCodeFile, .name = "a"}, {.call = TraceCall::kStack, .text = {"\0", 1}}}),
+       "is not an operation"},
       {trace_of({{.call = TraceCall::kUnlink, .dir = kRootIno, .name = "a/b"}}), "is not an operation"},
       {trace_of({{.call = TraceCall::kUnlink, .dir = kRootIno, .name = {"\0", 1}}}), "is not an operation"},
   };

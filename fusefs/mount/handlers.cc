@@ -1,4 +1,5 @@
 // Requests about names, inodes and directories.
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <sys/stat.h>
@@ -41,8 +42,63 @@ const std::string& Mount::Server::command_of(pid_t pid) {
   return command;
 }
 
+namespace {
+
+thread_local CodeStack t_stack;  // of the request that is being handled
+
+bool is_change(const fuse_in_header& header) {
+  switch (header.opcode) {
+    case FUSE_SETATTR:
+    case FUSE_SYMLINK:
+    case FUSE_MKNOD:
+    case FUSE_MKDIR:
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:
+    case FUSE_RENAME:
+    case FUSE_RENAME2:
+    case FUSE_LINK:
+    case FUSE_WRITE:
+    case FUSE_FSYNC:
+    case FUSE_FSYNCDIR:
+    case FUSE_SETXATTR:
+    case FUSE_REMOVEXATTR:
+    case FUSE_CREATE:
+    case FUSE_TMPFILE:
+    case FUSE_FALLOCATE:
+    case FUSE_COPY_FILE_RANGE:
+      return true;
+    case FUSE_OPEN:
+      return header.len >= sizeof header + sizeof(fuse_open_in) &&
+             (reinterpret_cast<const fuse_open_in*>(&header + 1)->flags & O_TRUNC) != 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// To look at a process' memory may have to wait for another of its threads, which holds its map while it waits for an
+// answer about a mapped page: somebody else must give it.
+void Mount::Server::find_stack(const fuse_in_header& header) {
+  t_stack.clear();
+  const auto thread = static_cast<pid_t>(header.pid);
+  if (setup.caller_stack == nullptr || thread == 0 || !is_change(header)) return;
+  if (has_shared_mappings) {
+    if (setup.caller_stack->is_without(thread)) return;
+    let_another_thread_read();
+  }
+  const auto* write = header.opcode == FUSE_WRITE && header.len >= sizeof header + sizeof(fuse_write_in)
+                          ? reinterpret_cast<const fuse_write_in*>(&header + 1)
+                          : nullptr;
+  const bool is_direct = write != nullptr && (write->flags & O_DIRECT) != 0;
+  t_stack = is_direct ? setup.caller_stack->of_direct_write(thread, write->offset, write->size)
+                      : setup.caller_stack->of(thread);
+}
+
 void Mount::Server::set_process(pid_t pid) {
-  if (volume->changes.names_processes()) volume->changes.set_process(pid, command_of(pid));
+  if (!volume->changes.names_processes()) return;
+  volume->changes.set_process(pid, command_of(pid));
+  volume->changes.set_stack(std::move(t_stack));
 }
 
 Credentials Mount::Server::caller_of(const fuse_ctx& context) {

@@ -303,6 +303,7 @@ std::int64_t Mount::Server::write(const fuse_in_header& header, const fuse_write
     return wanted.size;
   }
   const WriteFlags flags = flags_of(wanted);
+  volume->changes.set_stack({});
   if (!(wanted.write_flags & FUSE_WRITE_CACHE)) {  // a page that is written back belongs to nobody
     const fuse_ctx caller{header.uid, header.gid, static_cast<pid_t>(header.pid), 0};
     set_process(caller.pid);

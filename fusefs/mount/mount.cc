@@ -130,6 +130,7 @@ void Mount::Server::handle(fuse_buf& request) {
   request_count.fetch_add(1, std::memory_order_relaxed);
   const auto& header = *static_cast<const fuse_in_header*>(request.mem);
   if (header.opcode == FUSE_INIT) init_unique = header.unique;
+  find_stack(header);
   if (!handle_raw(request)) fuse_session_process_buf(session, &request);
 }
 

@@ -47,6 +47,18 @@ struct Volume {
   std::vector<SpecialFile> special_files;
 };
 
+// Which calls of the program led to the request that a thread waits for. `is_without`: it is known, without a look at
+// the thread's memory, that there is nothing to tell of it.
+class CallerStack {
+ public:
+  virtual ~CallerStack() = default;
+  virtual CodeStack of(pid_t thread) = 0;
+  virtual bool is_without(pid_t thread) = 0;
+  // Of a write with O_DIRECT. A thread need not wait for those that it has submitted (libaio): then it is another call
+  // that it waits in, and nothing is told.
+  virtual CodeStack of_direct_write(pid_t thread, std::uint64_t offset, std::uint64_t bytes) = 0;
+};
+
 inline constexpr std::string_view kSpecialDirectory = ".crashcut";
 
 class Mount {
@@ -58,7 +70,8 @@ class Mount {
     // With kKept it does. It reads all attributes of a file for that, where we read only what permissions depend on;
     // but it opens a FIFO or a device without asking us, so without this those are open to all.
     bool kernel_checks_permissions = false;
-    bool allow_others = false;  // other users than the one who mounts; only root may
+    bool allow_others = false;            // other users than the one who mounts; only root may
+    CallerStack* caller_stack = nullptr;  // asked for each change, while its thread waits; may be none
     bool auto_unmount = false;  // a watcher (fusermount3) unmounts when this process dies; others may unmount it too
   };
 

@@ -87,6 +87,9 @@ struct Mount::Server {
   // Stores to shared mappings come before the change that a handler is about to make.
   void fetch_before_change();
 
+  // The calls that led to a request, for set_process(). Before `mutex` is taken.
+  void find_stack(const fuse_in_header& header);
+
   // What the handlers share. All under `mutex`.
   void set_process(pid_t pid);
   const std::string& command_of(pid_t pid);

@@ -10,6 +10,7 @@
 #include "fusefs/unexplored.h"
 #include "persist/deadline.h"
 #include "recovery/mounted/front_end.h"
+#include "recovery/mounted/source_lines.h"
 #include "recovery/result/token_bytes.h"
 #include "recovery/result/words.h"
 #include "recovery/search/channel.h"
@@ -23,6 +24,8 @@ using search::Json;
 // Of larger recordings no mend is looked for, which takes a second recording, and no states are told, each of which
 // tells all operations again.
 constexpr std::size_t kSmallRecordingBytes = std::size_t{32} << 20;
+// For the names in a report, where the search took all of --time.
+constexpr std::chrono::seconds kNamingLeast{1};
 
 // What is searched, for a later --resume.
 std::string own_of(const CheckPlan& plan, const result::Head& head, const Recorded& recorded) {
@@ -200,6 +203,17 @@ tl::expected<Checked, Failure> check(const CheckPlan& plan, const result::Head& 
         **front_end, {search_plan, hooks, begin}, &fusefs::find_missing_syncs,
         [&](std::span<const persist::AddedSync> syncs) { return (*front_end)->with_syncs(syncs); }, result);
   }
+  if (result.counterexample || result.states) {
+    auto end = std::chrono::steady_clock::time_point::max();
+    if (plan.search.time_limit.count() > 0)
+      end = std::chrono::steady_clock::now() + std::max<std::chrono::steady_clock::duration>(
+                                                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                       std::chrono::duration<double>(deadline.seconds_left())),
+                                                   kNamingLeast);
+    SourceLines lines((*front_end)->trace(), end);
+    if (result.counterexample) lines.add_to(result.counterexample->story);
+    if (result.states) lines.add_to(*result.states);
+  }
   recorded.was_cut = recorded.was_cut || (*front_end)->is_cut();
   const bool is_verified = result.verdict == result::Verdict::kVerified;
   if (recorded.was_cut || recorded.out_of_memory) {
@@ -237,7 +251,10 @@ tl::expected<Stopped, std::string> read_rest(std::string_view text) {
 tl::expected<search::Replayed, Failure> replay(const CheckToken& token) {
   auto front_end = DiskFrontEnd::open(token.plan, token.question);
   if (!front_end) return tl::unexpected(front_end.error());
-  return search::replay(**front_end, token.token, 0);
+  auto replayed = search::replay(**front_end, token.token, 0);
+  if (replayed)
+    SourceLines((*front_end)->trace(), std::chrono::steady_clock::time_point::max()).add_to(replayed->told.story);
+  return replayed;
 }
 
 tl::expected<int, Failure> open_shell(const CheckToken& token) {

@@ -20,6 +20,7 @@
 #include "recovery/sandbox/sandbox.h"
 #include "recovery/sandbox/syscall_watch.h"
 #include "recovery/search/channel.h"
+#include "recovery/stacks/caller_stacks.h"
 
 namespace crashcut::mounted {
 namespace {
@@ -55,9 +56,11 @@ class Recorder {
       if (const std::string failed = copy_from(); !failed.empty())
         return failure(true, "The starting state could not be copied: " + failed);
     }
-    auto mount = Mount::start({.directory = disk_of(plan_.directory), .allow_others = geteuid() == 0}, *volume_);
+    auto mount = Mount::start(
+        {.directory = disk_of(plan_.directory), .allow_others = geteuid() == 0, .caller_stack = &stacks_}, *volume_);
     if (!mount) return failure(true, mount.error());
     mount_ = std::move(*mount);
+    stacks_.leave_out(mount_->device());
     auto watch = sandbox::SyscallWatch::start(handlers());
     if (!watch) return failure(false, watch.error());
     Json answer = run_all();
@@ -194,11 +197,13 @@ class Recorder {
   }
 
   sandbox::SyscallHandlers handlers() {
-    sandbox::SyscallHandlers handlers = sync_handlers(mount_);
+    sandbox::SyscallHandlers handlers = sync_handlers(mount_, &stacks_);
     handlers.on_sync_file_range = [this](const Caller& caller, const sandbox::SyncFileRange& range) {
       const auto found = caller.stat_fd(range.fd);
       if (found && found->device == mount_->device()) {
+        fusefs::CodeStack stack = stacks_.of(caller.thread());
         mount_->while_quiet([&](Volume& volume) {
+          volume.changes.set_stack(std::move(stack));
           volume.changes.sync_file_range(fusefs::Ino{found->inode}, static_cast<std::uint64_t>(range.offset),
                                          static_cast<std::uint64_t>(range.length), range.flags);
         });
@@ -235,6 +240,7 @@ class Recorder {
   std::unique_ptr<fusefs::TraceWriter> writer_;
   std::optional<fusefs::Traced> changes_;
   std::optional<Volume> volume_;
+  stacks::CallerStacks stacks_;
   std::unique_ptr<Mount> mount_;
   std::string why_stopped_;
   LineMarks lines_{[this](const std::string& text) { changes_->mark(text); }};

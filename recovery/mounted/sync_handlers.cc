@@ -5,17 +5,19 @@ namespace crashcut::mounted {
 using sandbox::Answer;
 using sandbox::Caller;
 
-sandbox::SyscallHandlers sync_handlers(const std::unique_ptr<fusefs::Mount>& mount) {
+sandbox::SyscallHandlers sync_handlers(const std::unique_ptr<fusefs::Mount>& mount, fusefs::CallerStack* stacks) {
   const auto is_on_disk = [&mount](const Caller& caller, int fd) {
     const auto found = caller.stat_fd(fd);
     return found && found->device == mount->device();
   };
   sandbox::SyscallHandlers handlers;
-  handlers.on_sync = [&mount, is_on_disk](const Caller& caller, std::optional<int> fd) {
+  handlers.on_sync = [&mount, stacks, is_on_disk](const Caller& caller, std::optional<int> fd) {
     if (!fd || is_on_disk(caller, *fd)) {
       mount->fetch_mapped_stores();
-      mount->while_quiet([](fusefs::Volume& volume) {
+      fusefs::CodeStack stack = stacks != nullptr ? stacks->of(caller.thread()) : fusefs::CodeStack{};
+      mount->while_quiet([&](fusefs::Volume& volume) {
         volume.changes.set_process(0, "");
+        volume.changes.set_stack(std::move(stack));
         volume.changes.sync();
       });
     }

@@ -9,6 +9,7 @@
 namespace crashcut::mounted {
 
 // `mount` outlives the handlers; what it points to may be exchanged while no watched process runs.
-sandbox::SyscallHandlers sync_handlers(const std::unique_ptr<fusefs::Mount>& mount);
+sandbox::SyscallHandlers sync_handlers(const std::unique_ptr<fusefs::Mount>& mount,
+                                       fusefs::CallerStack* stacks = nullptr);
 
 }  // namespace crashcut::mounted

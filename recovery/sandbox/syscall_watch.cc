@@ -225,6 +225,8 @@ std::string explain_install(int error) {
   }
 }
 
+}  // namespace
+
 // /proc/THREAD of the /proc that is mounted here, which may count processes of an outer namespace.
 std::string proc_directory(pid_t thread) {
   char self[32] = {};
@@ -243,8 +245,6 @@ std::string proc_directory(pid_t thread) {
   fclose(file);
   return outer > 0 ? fmt::format("/proc/{}", outer) : std::string();
 }
-
-}  // namespace
 
 std::optional<FdStat> stat_of_fd(pid_t thread, int fd) {
   const std::string directory = proc_directory(thread);

@@ -39,6 +39,8 @@ struct FdStat {
 // None when there is no such thread or descriptor. `thread` is a process or thread id in the caller's PID namespace,
 // and so are the ids in FUSE requests to a server there; /proc may be that of an outer namespace.
 std::optional<FdStat> stat_of_fd(pid_t thread, int fd);
+// /proc/THREAD of the /proc that is mounted here.
+std::string proc_directory(pid_t thread);
 // The same for people: its path, as /proc gives it; empty when there is none.
 std::string describe_fd(pid_t thread, int fd);
 

@@ -199,14 +199,23 @@ std::optional<std::uint64_t> base_of(Dwarf_Die& function, const Stack& stack, st
   }
 }
 
+// The unit that has the code. (dwarf_addrdie() needs a table that clang does not make.)
+std::optional<Dwarf_Die> unit_at(Dwarf* dwarf, std::uint64_t code) {
+  std::optional<Dwarf_Die> found;
+  for_each_unit(dwarf, [&](Dwarf_Die unit, Dwarf_Die tree) {
+    if (!found && dwarf_haspc(&unit, code) == 1) found = tree;
+  });
+  return found;
+}
+
 // What encloses the code, innermost first, up to the function that the compiler made of it.
 std::vector<Dwarf_Die> scopes_at(Dwarf* dwarf, std::uint64_t code) {
-  Dwarf_Die unit;
   Dwarf_Die *innermost = nullptr, *enclosing = nullptr;
   std::vector<Dwarf_Die> scopes;
-  if (dwarf == nullptr || dwarf_addrdie(dwarf, code, &unit) == nullptr) return scopes;
+  std::optional<Dwarf_Die> unit = unit_at(dwarf, code);
+  if (!unit) return scopes;
   // Beyond an inlined function, dwarf_getscopes() goes on where that was written, and not where it was inlined.
-  if (dwarf_getscopes(&unit, code, &innermost) > 0) {
+  if (dwarf_getscopes(&*unit, code, &innermost) > 0) {
     const int count = dwarf_getscopes_die(innermost, &enclosing);
     for (int i = 0; i < count; ++i) {
       scopes.push_back(enclosing[i]);
@@ -237,10 +246,12 @@ std::string Variables::local_at(std::uint64_t code, std::uint64_t stack_begin, s
       const int tag = dwarf_tag(&variable);
       Dwarf_Die type;
       if ((tag != DW_TAG_variable && tag != DW_TAG_formal_parameter) || !entry_of(variable, DW_AT_type, type)) return;
+      const std::string own = text_of(variable, DW_AT_name);
       const Dwarf_Op* operation = only_operation(variable, DW_AT_location, code);
-      const auto begin = operation == nullptr ? std::nullopt : stack.place_of(*operation);
-      if (begin && address >= *begin && address - *begin < bytes_of(type))
-        name = name_of(variable) + path_to(type, address - *begin);
+      if (own.empty() || operation == nullptr) return;
+      // Of one that lies behind the address, or has no place, this is more than any variable has bytes.
+      const std::uint64_t offset = address - stack.place_of(*operation).value_or(address + 1);
+      if (offset < bytes_of(type)) name = own + path_to(type, offset);
     });
     if (!name.empty()) return name_of(*std::find_if(scope, scopes.end(), is_function)) + "::" + name;
   }
