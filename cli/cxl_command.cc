@@ -261,6 +261,7 @@ tl::expected<int, Failure> run(const CxlOptions& options, const std::vector<std:
   const std::vector<std::string> words = job->rest ? words_of(plan) : typed;
   plan.wants_outcomes = reports.outcomes;
   plan.wants_all = plan.wants_all || reports.outcomes;
+  plan.wants_mends = true;
   const auto programs = prepare_machines(plan, [](const Machine& machine) { return machine.named; });
   if (!programs) return tl::unexpected(programs.error());
   if (!job->rest) {

@@ -26,8 +26,8 @@ const CLI::App* command_of(const CLI::App& app) {
   return commands.empty() ? nullptr : commands.front();
 }
 
-int report_wrong_use(const CLI::App& app, const std::string& sentence) {
-  const CLI::App* command = command_of(app);
+// `command` may be null.
+int report_wrong_use(const CLI::App* command, const std::string& sentence) {
   fmt::print(stderr, "crashcut: {}\nSee crashcut {}--help.\n", sentence,
              command == nullptr ? "" : command->get_name() + " ");
   return 2;
@@ -50,7 +50,7 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
   return app.exit(help);
 } catch (const CLI::RequiredError& error) {
   const CLI::App* command = command_of(app);
-  return report_wrong_use(app, command == nullptr ? error.what() : missing_word(*command));
+  return report_wrong_use(command, command == nullptr ? error.what() : missing_word(*command));
 } catch (const CLI::ExtrasError& error) {
   std::string meant;
   for (const CLI::App* command : app.get_subcommands()) {
@@ -58,9 +58,20 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) try {
       if (meant.empty()) meant = suggestion(word, option_names(*command));
     }
   }
-  return report_wrong_use(app, fmt::format("{}.{}", error.what(), meant));
+  return report_wrong_use(command_of(app), fmt::format("{}.{}", error.what(), meant));
 } catch (const CLI::ParseError& error) {
-  return report_wrong_use(app, error.what());
+  return report_wrong_use(command_of(app), error.what());
+}
+
+// "--file" right before "--": CLI11 would take that for the value. Empty: there is none. What follows the program is
+// the program's.
+std::string option_without_value(const CLI::App& command, const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i + 1 < words.size() && words[i].starts_with('-') && words[i] != "--"; ++i) {
+    const CLI::Option* option = command.get_option_no_throw(words[i]);
+    if (option == nullptr || option->get_items_expected_min() == 0) continue;
+    if (words[++i] == "--") return fmt::format("{} needs {} before --.", words[i - 1], option->get_type_name());
+  }
+  return "";
 }
 
 struct Command {
@@ -122,7 +133,11 @@ int run(const std::vector<std::string>& typed) {
     return 2;
   }
   if (!is_known)
-    return report_wrong_use(app, fmt::format("there is no command {}.{}", words[0], suggestion(words[0], commands)));
+    return report_wrong_use(nullptr,
+                            fmt::format("there is no command {}.{}", words[0], suggestion(words[0], commands)));
+  const CLI::App* command = words[0].starts_with('-') ? nullptr : app.get_subcommand(words[0]);
+  if (const std::string missing = command == nullptr ? "" : option_without_value(*command, words); !missing.empty())
+    return report_wrong_use(command, missing);
   const int parsed = parse_and_run(app, hide_separators(words));
   return parsed != 0 ? parsed : exit_code;
 }

@@ -67,7 +67,9 @@ tl::expected<void, Failure> check_program(const std::string& word) {
   }
   if (access(word.c_str(), F_OK) != 0) return {};  // it may be on the disk, where the set-up puts it
   if (access(word.c_str(), X_OK) != 0)
-    return tl::unexpected(result::users_failure(fmt::format("{} cannot be executed: {}.", word, std::strerror(errno))));
+    return tl::unexpected(result::users_failure(
+        fmt::format("{} cannot be executed: {}. If it is a program, chmod +x {} makes it one that can.", word,
+                    std::strerror(errno), word)));
   return {};
 }
 

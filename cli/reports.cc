@@ -74,7 +74,7 @@ void add_document_options(CLI::App& command, ReportOptions& options) {
   command.add_flag("--github", options.github, "print annotations of GitHub too, at the lines to blame (docs/ci.md)");
   command.add_option("--html", options.html_file, "write the result as a page for a browser too; - is stdout")
       ->type_name("FILE");
-  command.add_flag("--quiet", options.quiet, "print the last line alone");
+  command.add_flag("--quiet", options.quiet, "print the verdict alone, and what it does not cover");
 }
 
 void add_report_options(CLI::App& command, ReportOptions& options) {
@@ -225,6 +225,17 @@ static const std::vector<std::string>& program_of(const std::vector<result::Resu
   return rows.front().head.program;
 }
 
+// "page: crashcut.out/1/page.html": where a person finds the page. --html names one that the user knows, too; of both
+// the user's own.
+static std::string page_line(const ReportOptions& options) {
+  const bool is_asked_for = !options.html_file.empty();
+  if (options.quiet || options.is_stdout_taken() || (!is_asked_for && options.directory.empty())) return "";
+  if (is_asked_for) return fmt::format("page: {}\n", options.html_file);
+  const fs::path near = fs::path(options.directory + "/page.html").lexically_relative(fs::current_path());
+  const bool is_below = !near.empty() && *near.begin() != "..";
+  return fmt::format("page: {}\n", is_below ? near.string() : options.directory + "/page.html");
+}
+
 template <class Results>
 static void write_documents(const ReportOptions& options, const Results& results, Files& files) {
   const std::string json = result::json_text(results, our_name());
@@ -261,6 +272,7 @@ tl::expected<int, Failure> report(const ReportOptions& options, const result::Re
   if (!options.directory.empty() && !result.token.empty())
     files.write(options.directory + "/token", result.token + "\n");
   print_annotations(options, result);
+  if (files.written()) print(options.out(), page_line(options));
   print(options.out(), with_colour(result::end_text(result, our_name()), result.verdict, options.out()));
   if (!files.written()) return tl::unexpected(files.written().error());
   return result::exit_code(result.verdict);
@@ -274,6 +286,7 @@ tl::expected<int, Failure> report_comparison(const ReportOptions& options, const
   Files files;
   write_documents(options, rows, files);
   for (const result::Result& row : rows) print_annotations(options, row);
+  if (files.written()) print(options.out(), page_line(options));
   const result::Verdict verdict = result::worst_of(rows, expected_count);
   print(options.out(),
         with_colour(result::comparison_end_text(rows, expected_count, our_name()), verdict, options.out()));

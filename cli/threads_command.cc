@@ -13,6 +13,7 @@
 #include "cli/program.h"
 #include "cli/progress_line.h"
 #include "recovery/result/text.h"
+#include "recovery/threads/flush_mend.h"
 #include "recovery/threads/known.h"
 #include "recovery/threads/mend.h"
 #include "recovery/threads/rest.h"
@@ -208,6 +209,7 @@ tl::expected<int, Failure> search_schedules(ReportOptions reports, const recover
   auto checked = known ? tl::expected<recovery::ThreadResult, Failure>(std::move(*known))
                        : recovery::check_threads(plan, hooks, rest);
   if (checked) recovery::add_lock_mends(plan, deadline, *checked);
+  if (checked) recovery::add_flush_mends(plan, deadline, *checked);
   line.clear();
   if (!checked) return tl::unexpected(checked.error());
   const auto is_late = [&] { return deadline.is_past_telling(); };

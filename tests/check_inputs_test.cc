@@ -16,12 +16,14 @@ TEST_F(CheckTest, WhatIsNotOnTheDiskIsNamed) {
     options.insert(options.end(), program.begin(), program.end());
     return crashcut(options);
   };
+  const std::string path_hint = "Of a script, its whole path is enough: $PWD/save.sh.";
   const std::string hint = "--from DIR copies a directory onto it (--from . the one that crashcut is called in)";
   Ran ran = try_first({"--file", "conf.json"}, {"sh", "save.sh"});
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_TRUE(ran.says("save.sh is in the directory that crashcut was called in, and not on the modelled disk."))
       << ran.err;
   EXPECT_TRUE(ran.says(hint)) << ran.err;
+  EXPECT_TRUE(ran.says(path_hint)) << ran.err;
   ran = try_first({"--file", "conf.json", "--from", "."}, {"sh", "save.sh"});
   EXPECT_EQ(ran.exit_code, 1) << ran.err;
   EXPECT_TRUE(ran.says("conf.json is empty")) << ran.out;

@@ -48,6 +48,34 @@ TEST_F(CliTest, JsonHoldsTheResult) {
   EXPECT_EQ(operations[6]["persisted"], "partly") << operations;
 }
 
+// The page that was written is named, but for --quiet and where a document is on stdout.
+TEST_F(CliTest, TheReportNamesThePage) {
+  const std::string save = example("save_safe.c");
+  const Ran asked = crashcut({"run", "--html", "save.html", save});
+  EXPECT_TRUE(asked.out.find("\npage: save.html\nverified") != std::string::npos) << asked.out;
+  const Ran left = crashcut({"run", "--out", "results", save});
+  EXPECT_TRUE(left.out.find("\npage: results/page.html\nverified") != std::string::npos) << left.out;
+  EXPECT_TRUE(fs::exists(directory_ / "results/page.html"));
+  const Ran elsewhere = crashcut({"run", "--out", (directory_ / "../named_page").string(), save});
+  EXPECT_TRUE(elsewhere.says("page: /")) << elsewhere.out;
+  fs::remove_all(directory_ / "../named_page");
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--quiet", "--html", "q.html"},
+                                                  {"--html", "-"},
+                                                  {"--json", "-", "--html", "j.html"},
+                                                  {}})
+    EXPECT_FALSE(crashcut(with(with({"run"}, options), {save})).says("page: ")) << testing::PrintToString(options);
+  EXPECT_TRUE(crashcut({"compare", "--html", "c.html", save}).says("\npage: c.html\n"));
+}
+
+// "--" is never an option's value.
+TEST_F(CliTest, AnOptionWithoutItsValueIsRefused) {
+  const Ran file = crashcut({"check", "--file", "--", "./save"});
+  EXPECT_EQ(file.exit_code, 2);
+  EXPECT_TRUE(file.says("crashcut: --file needs F before --.\nSee crashcut check --help.")) << file.err;
+  EXPECT_TRUE(crashcut({"check", "--setup", "--", "true"}).says("--setup needs CMD before --.")) << file.err;
+  EXPECT_TRUE(crashcut({"run", "--json", "--", "save.c"}).says("--json needs FILE before --."));
+}
+
 TEST_F(CliTest, JsonOnStdoutIsAlone) {
   const std::string name = program(
       "p.c", "int main(void) { puts(\"hello\"); return 0; }\nvoid crashcut_recover(void) { puts(\"\\xff\"); }\n");

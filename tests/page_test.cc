@@ -72,6 +72,7 @@ TEST(Page, AsksForNothingElse) {
 
 TEST(Page, IsBounded) {
   EXPECT_LT(page_text(made_up_result(10'000, 1000), "crashcut", no_source).size(), result::kPageBytesMost);
+  EXPECT_LT(page_text(made_up_machines(10'000, 1000), "crashcut", no_source).size(), result::kPageBytesMost);
   result::Result long_texts = made_up_result(10'000, 1000);
   for (result::Operation& operation : long_texts.counterexample->story.crashes[0].operations)
     operation.text.assign(2000, 'x');
@@ -83,6 +84,16 @@ TEST(Page, IsBounded) {
   const Json violation = Json::parse(data_of(page))[0].at("violation");
   EXPECT_EQ(violation.at("steps").size(), 5000u);
   EXPECT_EQ(violation.at("steps_left_out"), 15'000);
+}
+
+// Numbers are never cut: where there is no room for executions of machines, there are none.
+TEST(Page, ExecutionsOfMachinesAreThereOrNot) {
+  result::Result result = made_up_machines(24, 8);
+  const auto facts_of = [&] { return Json::parse(data_of(page_text(result, "crashcut", no_source)))[0].at("facts"); };
+  EXPECT_EQ(facts_of().at("machine_runs").size(), 8u);
+  EXPECT_EQ(facts_of().at("machine_runs")[4].at("steps").get<std::string>().substr(0, 8), "24 13 15");
+  result.notes.assign(200, std::string(100'000, 'x'));
+  EXPECT_FALSE(facts_of().contains("machine_runs"));
 }
 
 // What is cut is cut between characters.

@@ -75,19 +75,21 @@ void limit_program(sandbox::Command& command, const RecordPlan& plan, bool with_
 
 std::string why_failed(const sandbox::Outcome& outcome, std::chrono::nanoseconds limit) {
   using End = sandbox::Outcome::End;
+  const std::size_t last = outcome.err.find_last_not_of(" \n");
+  const std::string said = last == std::string::npos ? "" : " It said: " + outcome.err.substr(0, last + 1);
   switch (outcome.end) {
     case End::kNotStarted:
       return outcome.why;
     case End::kTimedOut:
       return fmt::format("it did not end within {:g} seconds.", std::chrono::duration<double>(limit).count());
     case End::kSignalled:
-      return fmt::format("killed by signal {}. {}", outcome.signal, outcome.err);
+      return fmt::format("killed by signal {}.{}", outcome.signal, said);
     case End::kStopped:
       return "it was stopped.";
     case End::kExited:
       break;
   }
-  return outcome.code == 0 ? "" : fmt::format("it ended with status {}. {}", outcome.code, outcome.err);
+  return outcome.code == 0 ? "" : fmt::format("it ended with status {}.{}", outcome.code, said);
 }
 
 std::vector<std::string> checker_environment(const std::string& disk, const std::string& files) {

@@ -323,8 +323,10 @@ tl::expected<Recorded, Failure> record(const RecordPlan& plan, bool with_termina
 }
 
 std::string not_on_disk_text(const std::vector<std::string>& names) {
-  return fmt::format("{} {} in the directory that crashcut was called in, and not on the modelled disk. {}",
-                     fmt::join(names, ", "), names.size() == 1 ? "is" : "are", kHowFilesCome);
+  return fmt::format(
+      "{} {} in the directory that crashcut was called in, and not on the modelled disk. {} Of a script, its whole "
+      "path is enough: $PWD/{}.",
+      fmt::join(names, ", "), names.size() == 1 ? "is" : "are", kHowFilesCome, names.front());
 }
 
 bool has_changed_something(const std::string& directory) {

@@ -79,6 +79,9 @@ std::string safe_text(const PageJson& document) {
 std::string bounded_text(PageJson document) {
   const std::size_t room = kPageBytesMost - kPageHtml.size() - kPageCss.size() - kPageJs.size();
   for (const std::size_t most : kTextBytesMost) {
+    if (most < kTextBytesMost[0]) {
+      for (PageJson& result : document) result.at("facts").erase("machine_runs");  // numbers: a part is of no use
+    }
     if (count_bytes(document, most) > room) continue;
     cut_texts(document, most);
     std::string text = safe_text(document);

@@ -221,6 +221,23 @@ function placeOf({function: name, file, line}) {
   return text ? h("span", {class: "soft small"}, " ", named(text, 200)) : null;
 }
 
+// Until the pointer is lifted from the line, `move` hears of its height. At the edges of the window the page scrolls.
+function dragging(line, pointer, move) {
+  line.setPointerCapture(pointer);
+  const drag = (moved) => {
+    const edge = 40;
+    if (moved.clientY < edge) scrollBy(0, moved.clientY - edge);
+    if (moved.clientY > innerHeight - edge) scrollBy(0, moved.clientY - innerHeight + edge);
+    move(moved.clientY);
+  };
+  const end = () => {
+    line.removeEventListener("pointermove", drag);
+    for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) line.removeEventListener(name, end);
+  };
+  line.addEventListener("pointermove", drag);
+  for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) line.addEventListener(name, end);
+}
+
 // The operations of one crash with the line that can be dragged. `onChange` hears of each new moment.
 class Timeline {
   constructor(operations, names, canMove, onChange) {
@@ -235,7 +252,7 @@ class Timeline {
     this.at = this.first - 1;  // the index of the last operation before the crash
     this.fates = [];
     this.rows = [];
-    Object.assign(this, lanesOf(operations));
+    Object.assign(this, lanesOf(operations.slice(this.first)));
     this.body = h("tbody");
     this.label = h("span", {"aria-hidden": "true"}, canMove ? "the power fails ⇅" : "the power fails");
     this.line = h("div", {class: canMove ? "moment" : "moment fixed"}, this.label);
@@ -272,19 +289,7 @@ class Timeline {
     if (event.button > 0) return;
     event.preventDefault();
     this.line.focus({preventScroll: true});
-    this.line.setPointerCapture(event.pointerId);
-    const drag = (moved) => {
-      const edge = 40;
-      if (moved.clientY < edge) scrollBy(0, moved.clientY - edge);
-      if (moved.clientY > innerHeight - edge) scrollBy(0, moved.clientY - innerHeight + edge);
-      this.move(this.nearest(moved.clientY));
-    };
-    const end = () => {
-      this.line.removeEventListener("pointermove", drag);
-      for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) this.line.removeEventListener(name, end);
-    };
-    this.line.addEventListener("pointermove", drag);
-    for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) this.line.addEventListener(name, end);
+    dragging(this.line, event.pointerId, (y) => this.move(this.nearest(y)));
   }
 
   // The operation whose lower edge is nearest.
@@ -539,7 +544,7 @@ class CrashView {
 
 function choicesList(choices) {
   return h("ul", {class: "choices"}, choices.map((choice) => {
-    const others = choice.candidates.filter((_, i) => i !== choice.taken);
+    const others = [...new Set(choice.candidates.filter((_, i) => i !== choice.taken))];
     const more = choice.candidates_left_out;
     return h("li", {}, named(choice.location, 200), ": ", h("strong", {}, named(choice.candidates[choice.taken] ?? "?", 200)),
       h("span", {class: "soft"}, ", could have been ", others.slice(0, 8).map((text, i) => [i ? ", " : "", named(text, 120)]).flat(),
@@ -687,13 +692,242 @@ function restOfName(step, hasMachines, few) {
 // One step: what it does, and where. A click shows the calls that led to it.
 function stepCell(step, rest, stacks) {
   const stack = typeof step.stack === "number" ? stacks[step.stack] : [];
-  const place = stack.find((line) => line.file);
+  const place = stack.find((line) => line.file) || (step.file ? step : undefined);
   const where = step.function ? ["in ", named(step.function, 200)] : place ? [] : ["the calls that lead here"];
   if (place) where.push(where.length ? ", " : "at ", named(`${place.file}:${place.line}`, 200));
   return [rest ? h("span", {class: "soft small"}, named(rest, 60), " ") : null, code(step.text, 300),
     step.died_before?.length ? h("div", {class: "small"}, "before: ", show(step.died_before.join("; "), 300)) : null,
     stack.length ? h("details", {class: "calls small"}, h("summary", {}, where), stackList(stack))
                  : step.function ? h("div", {class: "soft small"}, where) : null];
+}
+
+// ---- Executions of machines, and the moments at which machines die
+
+// "0:1 4:2" as pairs, "5 6 7" as numbers.
+const pairsOf = (text) => (text ? text.split(" ").map((pair) => pair.split(":").map(Number)) : []);
+const numbersOf = (text) => (text ? text.split(" ").map(Number) : []);
+
+// One machine's line: where it dies in the execution that is shown.
+class DeathLine {
+  constructor(view, machine) {
+    this.view = view;
+    this.machine = machine;
+    // How many steps came before it fails, over all executions; Infinity: it does not.
+    this.moments = [...new Set(view.runs.map((run) => run.deaths.get(machine) ?? Infinity))].sort((a, b) => a - b);
+    this.label = h("span", {"aria-hidden": "true"});
+    this.element = h("div", {class: this.moments.length > 1 ? "moment" : "moment fixed"}, this.label);
+    if (this.moments.length > 1) this.makeMovable();
+  }
+
+  makeMovable() {
+    for (const [name, value] of Object.entries({role: "slider", tabindex: 0, "aria-orientation": "vertical",
+      "aria-label": `When machine ${this.machine} fails`, "aria-valuemin": 0, "aria-valuemax": this.moments.length - 1}))
+      this.element.setAttribute(name, value);
+    this.element.addEventListener("keydown", (event) => {
+      const at = this.moments.indexOf(this.now()), last = this.moments.length - 1;
+      const to = {ArrowUp: at - 1, ArrowLeft: at - 1, ArrowDown: at + 1, ArrowRight: at + 1, PageUp: at - 10, PageDown: at + 10,
+        Home: 0, End: last}[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      this.view.move(this.machine, this.moments[Math.min(Math.max(to, 0), last)]);
+      this.element.scrollIntoView({block: "nearest"});
+    });
+    this.element.addEventListener("pointerdown", (event) => {
+      if (event.button > 0) return;
+      event.preventDefault();
+      this.element.focus({preventScroll: true});
+      dragging(this.element, event.pointerId, (y) => this.view.move(this.machine, this.nearest(this.view.stepsAbove(y))));
+    });
+  }
+
+  now() {
+    return this.view.run.deaths.get(this.machine) ?? Infinity;
+  }
+
+  nearest(steps) {
+    if (steps === Infinity) return this.moments.at(-1);
+    const off = (moment) => Math.abs((moment === Infinity ? this.view.run.alive + 1 : moment) - steps);
+    return this.moments.reduce((best, moment) => (off(moment) < off(best) ? moment : best));
+  }
+
+  say() {
+    const moment = this.now(), dies = moment !== Infinity;
+    this.label.textContent = `machine ${this.machine} ${dies ? "dies" : "does not die"}${this.moments.length > 1 ? " \u21c5" : ""}`;
+    this.element.classList.toggle("alive", !dies);
+    if (this.moments.length === 1) return;
+    this.element.setAttribute("aria-valuenow", this.moments.indexOf(moment));
+    this.element.setAttribute("aria-valuetext", dies ? `after ${count(moment, "step", "steps")}` : "it does not fail");
+  }
+}
+
+const STORE_FATES = ["not looked at", "kept", "lost", "poisoned"];
+
+// Explored executions that begin alike, one of them step by step, with a line a machine where it dies. The first one is
+// shown first.
+class MachinesView {
+  constructor(result) {
+    const {facts, violation} = result;
+    const told = {steps: facts.machine_steps, stores: facts.machine_stores, list: facts.machine_runs, left_out: facts.machine_runs_left_out};
+    this.result = result;
+    this.told = told;
+    this.stacks = violation ? violation.stacks || [] : [];
+    this.runs = told.list.map((run) => ({...run, failures: pairsOf(run.failures).map(([machine, at]) => ({machine, at}))}));
+    for (const run of this.runs) this.readRun(run);
+    this.run = this.runs[0];
+    this.columns = [...new Set(told.steps.map((step) => columnOf(step, true)))].sort();
+    const machines = [...new Set(this.runs.flatMap((run) => [...run.deaths.keys()]))].sort((a, b) => a - b);
+    this.lines = machines.map((machine) => new DeathLine(this, machine));
+    this.moved = machines.length ? machines[0] : null;
+    this.body = h("tbody");
+    this.panel = h("aside", {class: "panel", "aria-label": "Executions in which this machine dies here"});
+    this.live = h("div", {class: "hidden", "aria-live": "polite", role: "status"});
+    this.table = h("div", {class: "operations lanes"}, h("table", {}, h("caption", {class: "hidden"}, "The steps of all machines, in order"),
+      h("thead", {}, h("tr", {}, h("th", {class: "number", scope: "col"}, "step"), this.columns.map((column) => h("th", {scope: "col"}, named(column, 60))))),
+      this.body), this.lines.map((line) => line.element));
+    this.element = h("div", {class: machines.length ? "timeline" : "timeline alone"}, h("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "The schedule"}, this.table),
+      machines.length ? h("div", {}, this.panel, this.live) : null);
+    this.show(this.run);
+    new ResizeObserver(() => this.place()).observe(this.table);
+  }
+
+  // Its steps are those of the first one, up to where they part, and its own. `deaths`: how many steps came before a
+  // machine failed first; failures do not count.
+  readRun(run) {
+    run.own = numbersOf(run.steps);
+    run.deaths = new Map();
+    run.failures.forEach(({machine, at}, i) => { if (!run.deaths.has(machine)) run.deaths.set(machine, at - i); });
+    run.alive = run.same + run.own.length - run.failures.length;
+    run.fates = new Map(pairsOf(run.stores));
+  }
+
+  show(run) {
+    this.run = run;
+    this.numbers = [...this.runs[0].own.slice(0, run.same), ...run.own];
+    this.draw();
+  }
+
+  // The execution in which the machine dies at that moment: of several the one most like the one that is shown.
+  move(machine, moment) {
+    this.moved = machine;
+    if ((this.run.deaths.get(machine) ?? Infinity) === moment) return;
+    const likeness = (run) => this.lines.filter((line) => line.machine !== machine && (run.deaths.get(line.machine) ?? Infinity) === line.now()).length * 4 +
+      run.example * 2 + run.violation;
+    const fits = this.runs.filter((run) => (run.deaths.get(machine) ?? Infinity) === moment);
+    this.show(fits.reduce((best, run) => (likeness(run) > likeness(best) ? run : best)));
+  }
+
+  drawn() {
+    const {numbers} = this, {failures} = this.run, all = [];
+    const isNear = (i) => failures.some(({at}) => Math.abs(i - at) <= 40);
+    for (let i = 0; i < numbers.length; ++i)
+      if (numbers.length <= 400 || i < 10 || i >= numbers.length - 10 || isNear(i)) all.push(i);
+    return all;
+  }
+
+  draw() {
+    const {numbers} = this, {failures} = this.run;
+    const failing = new Set(failures.map(({at}) => at));
+    const steps = this.run.example ? this.result.violation.steps : null;
+    this.rows = [];
+    this.body.replaceChildren();
+    const wide = (kind, text) => this.body.append(h("tr", {class: kind}, h("td", {class: "number"}), h("td", {colspan: this.columns.length}, text)));
+    let before = -1, dead = 0;
+    for (const i of this.drawn()) {
+      if (i > before + 1) wide("gap", `${(i - before - 1).toLocaleString("en")} more steps`);
+      before = i;
+      const step = steps && steps.length === numbers.length ? steps[i] : this.told.steps[numbers[i]];
+      const column = columnOf(step, true), isFailure = failing.has(i);
+      if (isFailure && this.rows.length) this.rows.at(-1).row.classList.add("above");
+      const row = h("tr", {class: isFailure ? "failure below" : null}, h("td", {class: "number"}, String(i + 1)),
+        this.columns.map((own) => h("td", {class: own === column ? "here" : null}, own === column ? stepCell(step, restOfName(step, true, true), this.stacks) : "")));
+      this.body.append(row);
+      dead = failures.filter(({at}) => at <= i).length;
+      this.rows.push({row, alive: i + 1 - dead, machine: isFailure ? failures.find(({at}) => at === i).machine : null});
+    }
+    if (this.run.example) for (const thread of this.result.violation.waiting) {
+      const column = columnOf(thread, true), rest = restOfName(thread, true, true);
+      this.body.append(h("tr", {class: "raced"}, h("td", {class: "number"}, "end"), this.columns.map((own) => h("td", {class: own === column ? "here waits" : null},
+        own === column ? [rest ? h("span", {class: "soft small"}, named(rest, 60), " ") : null, named(thread.text, 300)] : ""))));
+    }
+    wide("start", this.run.violation ? named(this.run.text, 300) : "nothing failed in this execution");
+    for (const line of this.lines) line.say();
+    this.place();
+    this.drawPanel();
+  }
+
+  // The line of a machine stands at the upper edge of its failure, that of one that lives below all steps.
+  place() {
+    const own = this.table.getBoundingClientRect();
+    let living = 0;
+    for (const line of this.lines) {
+      const at = this.rows.find(({machine}) => machine === line.machine);
+      const end = this.body.lastElementChild.getBoundingClientRect().bottom + 18 + 30 * (at ? 0 : living++);
+      line.element.style.top = `${(at ? at.row.getBoundingClientRect().top : end) - own.top}px`;
+    }
+    this.table.style.paddingBottom = `${30 * living + 12}px`;
+  }
+
+  // How many steps stand above this height.
+  stepsAbove(y) {
+    if (y > this.rows.at(-1).row.getBoundingClientRect().bottom + 6) return Infinity;
+    let steps = 0;
+    for (const {row, alive} of this.rows) {
+      const box = row.getBoundingClientRect();
+      if ((box.top + box.bottom) / 2 < y) steps = alive;
+    }
+    return steps;
+  }
+
+  drawPanel() {
+    if (this.moved === null) return;
+    const machine = this.moved, moment = this.run.deaths.get(machine) ?? Infinity;
+    const here = this.runs.filter((run) => (run.deaths.get(machine) ?? Infinity) === moment);
+    const failing = here.filter((run) => run.violation).length;
+    const where = moment === Infinity ? `does not die` : `dies after ${count(moment, "step", "steps")}`;
+    const sentence = `Machine ${machine} ${where} in ${count(here.length, "execution", "executions")} of the ${this.runs.length.toLocaleString("en")} shown; ` +
+      `${failing === 0 ? "none" : failing.toLocaleString("en")} of them fail${failing === 1 ? "s" : ""}.`;
+    const ordered = [...here].sort((a, b) => b.example - a.example || b.violation - a.violation);
+    const button = (run) => () => h("li", {}, h("button", {type: "button", "aria-pressed": String(run === this.run), click: () => {
+      this.show(run);
+      this.panel.querySelector('[aria-pressed="true"]')?.focus({preventScroll: true});
+    }}, mark(run.violation ? "fails" : "fine", run.violation ? "fails" : "fine"),
+      h("span", {}, run.violation ? named(run.text, 160) : "nothing failed", run.example ? h("span", {class: "hand"}, "the one at hand") : null),
+      h("span", {class: "held"}, this.otherDeaths(run, machine))));
+    const left = this.told.left_out;
+    this.panel.replaceChildren(h("h2", {}, "At this moment"), h("p", {}, sentence), ...listed(ordered.map(button), 40, "ul", {class: "states"}), this.holds(here) || "",
+      left > 0 ? h("p", {class: "small soft"}, `${count(left, "more explored execution is", "more explored executions are")} not on this page.`) : "");
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { this.live.textContent = sentence; }, 250);
+  }
+
+  otherDeaths(run, machine) {
+    const others = [...run.deaths].filter(([other]) => other !== machine).map(([other, at]) => `machine ${other} dies after ${count(at, "step", "steps")}`);
+    const lost = [...run.fates].filter(([, fate]) => fate > 1).map(([store, fate]) => `${STORE_FATES[fate]}: ${this.told.stores[store]}`);
+    return named([...others, ...lost].join("; ") || "nothing was seen to be lost", 300);
+  }
+
+  // What became of the stores that were in a dead machine's caches, over these executions.
+  holds(here) {
+    const seen = new Map();
+    for (const run of here) for (const [store, fate] of run.fates) {
+      if (!seen.has(store)) seen.set(store, [0, 0, 0, 0]);
+      ++seen.get(store)[fate];
+    }
+    if (seen.size === 0) return null;
+    const rows = [...seen].map(([store, fates]) => () => h("tr", {}, h("td", {}, named(this.told.stores[store], 160)), h("td", {}, fates.map((times, fate) =>
+      (times ? h("span", {class: this.run.fates.get(store) === fate ? "value chosen" : "value"}, h("bdi", {}, STORE_FATES[fate]), h("span", {class: "soft small"}, ` in ${times}`)) : null)))));
+    const [body, more] = listed(rows, 30, "tbody", {});
+    return [h("h3", {}, "What its lines could hold"), h("table", {class: "holds"}, h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "store in its caches"),
+      h("th", {scope: "col"}, "what survivors saw, in how many"))), body), more || ""].filter(Boolean).reduce((all, part) => (all.append(part), all), h("div"));
+  }
+}
+
+function machinesSection(result) {
+  const runs = result.facts.machine_runs;
+  if (!runs || runs.length < 2) return null;
+  const view = new MachinesView(result);
+  return section(result.violation ? "The schedule that leads there, and where machines die" : "An explored schedule, and where machines die",
+    view.lines.length ? h("p", {class: "soft"}, "Drag a machine's line, or move it by the arrow keys, to another moment at which the machine was made to die.") : null, view.element);
 }
 
 function scheduleSection(violation) {
@@ -726,7 +960,7 @@ function scheduleSection(violation) {
 }
 
 // The lines of the program that the steps are at, with the steps beside them. `sources` has the text of files.
-function sourceSection(violation, sources) {
+function sourceSection(violation, sources, title) {
   const stacks = violation.stacks || [], files = new Map();
   const skipAt = violation.steps_left_out ? violation.steps_first : Infinity;
   const note = (stack, text, kind) => {
@@ -765,7 +999,7 @@ function sourceSection(violation, sources) {
     return [h("h3", {}, named(file, 200)), h("div", {class: "wide source", tabindex: 0, role: "region", "aria-label": `Source lines of ${file}`},
       h("table", {}, h("thead", {class: "hidden"}, h("tr", {}, ["line", "source", "steps"].map((text) => h("th", {scope: "col"}, text)))), h("tbody", {}, rows)))];
   };
-  return section("The same schedule in the source", [...files].map(([file, marks]) => listing(file, marks)));
+  return section(title, [...files].map(([file, marks]) => listing(file, marks)));
 }
 
 function raceSection(race) {
@@ -815,7 +1049,8 @@ function memoryNotesSection(result) {
 const plain = (value) => (value === null ? "none" : Array.isArray(value) ? value.map((v) => (typeof v === "object" ? Object.values(v).join(" ") : v)).join(", ") || "none" : String(value));
 
 function factsSection(result) {
-  const tables = Object.entries(result.facts).filter(([, value]) => Array.isArray(value) && value.length && typeof value[0] === "object");
+  const tables = Object.entries(result.facts).filter(([name, value]) => !name.startsWith("machine_") && Array.isArray(value) && value.length &&
+    typeof value[0] === "object");
   return tables.map(([name, rows]) => section(capital(name.replaceAll("_", " ")), table(null, Object.keys(rows[0]).map((key) => key.replaceAll("_", " ")),
     rows.map((row) => Object.values(row).map((value) => show(plain(value), 200))))));
 }
@@ -834,7 +1069,9 @@ function resultView(result) {
   const names = violation ? violation.names : result.states ? result.states.names : null;
   let view = null;
   if (violation)
-    parts.push(mends(violation), scheduleSection(violation), raceSection(violation.race), sourceSection(violation, result.sources || {}));
+    parts.push(mends(violation), machinesSection(result) || scheduleSection(violation), raceSection(violation.race), sourceSection(violation, result.sources || {},
+      result.facts.machine_runs ? "The schedule of the violation in the source" : "The same schedule in the source"));
+  else parts.push(machinesSection(result));
   const operations = violation ? violation.crashes[0]?.operations : result.states?.operations;
   if (operations && operations.length) {
     view = new CrashView(result, operations, violation ? violation.crashes[0] : null, names);

@@ -82,7 +82,10 @@ class Mending {
       fails = try_more(fails);
     std::string none;
     if (search_.candidates.empty()) {
-      none = "No sync is known that would make this crash impossible.";
+      none =
+          "No sync is known that would make this crash impossible: the program has to make other calls, or its "
+          "recovery "
+          "has to expect this.";
     } else if (mends_.empty() && attempts_ > 0 && !is_over()) {
       none = fmt::format("No {} mends this: {} tried.", search_.candidates.front().kind == "flush" ? "flush" : "sync",
                          result::count_text(attempts_, "change of the program was", "changes of the program were"));

@@ -135,6 +135,8 @@ class Checker {
     // Of trapped code, plain accesses to ordinary memory are not seen: several threads may meet there.
     if (plan_.traps && plan_.has_memory_steps() && (result_.threads_most > 1 || before_ != nullptr))
       result_.has_met = true;
+    result_.kept.actors = knowledge_.names().actors();
+    result_.kept.racy = knowledge_.racy();
     judge(before_, result_);
     note_rest();
     return std::move(result_);
@@ -455,6 +457,7 @@ static void look_for_fewer_failures(const ThreadPlan& plan, const ThreadHooks& h
     if (!found.finding || found.finding->details.kind != result.finding->details.kind) continue;
     result.finding = std::move(found.finding);
     result.kinds = std::move(found.kinds);
+    result.kept = std::move(found.kept);
     return;
   }
 }
@@ -480,7 +483,7 @@ tl::expected<ThreadResult, Failure> check_threads(const ThreadPlan& asked, const
     plan.ignores_result = true;
     result = Checker(plan, hooks, deadline, rest).run();
   }
-  if (result.finding && !plan.machines.empty() && !plan.wants_all)
+  if (result.finding && !plan.machines.empty() && !plan.wants_all && plan.added_flushes.empty())
     look_for_fewer_failures(plan, hooks, deadline, result);
   if (result.finding) {
     ThreadFinding& finding = *result.finding;

@@ -42,7 +42,8 @@ struct ThreadFinding {
   std::vector<std::uint32_t> crash_path{};  // of the recovery
   bool is_crash_violation = true;           // of a replay: the recovery failed again
   bool is_instrumented = false;             // of a replay: variables were seen
-  std::vector<result::Mend> mends{};        // (mend.h)
+  std::vector<result::Mend> mends{};        // (mend.h, flush_mend.h)
+  std::string no_mend{};                    // why there is none, a sentence
   std::optional<result::States> states{};   // of a crash: those that were explored after this execution
 };
 
@@ -59,6 +60,15 @@ struct ThreadRest {
   search::Tally tally;                                 // of the recoveries of all other executions so far
   // Of several single schedules: the seed at which it was stopped, and how many there are from that one on.
   std::uint64_t seed = 0, seeds_left = 1;
+};
+
+// Executions whose schedules are kept for a page, with what it takes to run them again.
+struct KeptExecutions {
+  static constexpr std::size_t kExecutionsMost = 1000, kStepsMost = 2'000'000;
+  std::vector<scheduler::runtime::ActorName> actors;
+  std::vector<std::uint64_t> racy;
+  std::vector<std::vector<scheduler::ActorId>> schedules;  // at most kExecutionsMost
+  std::size_t steps = 0;
 };
 
 struct ThreadResult {
@@ -89,6 +99,7 @@ struct ThreadResult {
     std::uint64_t count = 0;
   };
   std::vector<Kind> kinds;             // of findings that read differently, as they came
+  KeptExecutions kept;                 // of machines, if ThreadPlan::wants_states is set
   bool is_after_race = false;          // the finding is a race, and what it leads to could not be followed
   bool is_added_lock_unclear = false;  // where a lock of ThreadPlan::added_locks begins or ends cannot be told
   bool is_resumed = false;

@@ -29,6 +29,7 @@ Findings::Next Findings::note(const Execution& execution) {
   for (const scheduler::Step& s : execution.steps)
     result_.threads_most = std::max<std::uint64_t>(result_.threads_most, index(s.actor) + 1);
   if (!plan_.machines.empty()) note_failure_points(execution);
+  if (!plan_.machines.empty() && plan_.wants_states) keep(execution);
   result_.left_running = std::max(result_.left_running, execution.left_running);
   result_.left_executions += execution.left_running > 0 ? 1 : 0;
   const auto* details = dynamic_cast<const Details*>(execution.note.get());
@@ -55,6 +56,13 @@ Findings::Next Findings::note(const Execution& execution) {
   if (!plan_.wants_all) return Next::kEnd;
   // A program that hangs is switched off, too: what it wrote up to there is crashed like all else.
   return execution.ending == scheduler::Ending::kCutShort ? Next::kGoOn : Next::kCrash;
+}
+
+void Findings::keep(const Execution& execution) {
+  KeptExecutions& kept = result_.kept;
+  if (kept.schedules.size() == kept.kExecutionsMost || kept.steps + execution.steps.size() > kept.kStepsMost) return;
+  kept.steps += execution.steps.size();
+  kept.schedules.push_back(schedule_of(execution));
 }
 
 // Executions that differ only by what was left after a failure have the same one. One at which no failure was run,

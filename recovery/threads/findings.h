@@ -47,6 +47,7 @@ class Findings {
   void note_outcome(const scheduler::runtime::Details* details);
   void note_kind(const ThreadFinding& found, const std::string& text);
   void note_failure_points(const scheduler::Execution& execution);
+  void keep(const scheduler::Execution& execution);
 
   const ThreadPlan& plan_;
   const Knowledge& knowledge_;

@@ -122,6 +122,11 @@ void JointProgram::launch(const ThreadPlan& plan, std::uint32_t machine, int con
   close(null);
   if (!session && setup_.is_late && setup_.is_late()) throw scheduler::runtime::OutOfTime();
   if (!session) throw ToolError{session.error().blame == result::Blame::kUser, session.error().sentence};
+  std::vector<pmem::AddedFlush> flushes;
+  for (const ThreadPlan::MachineFlush& added : plan.added_flushes) {
+    if (added.machine == machine) flushes.push_back(added.flush);
+  }
+  if (!flushes.empty()) (*session)->add_flushes(flushes);
   sessions_.push_back(std::move(*session));
   const inprocess::Execution& begun = sessions_.back()->execution();
   if (begun.kind == inprocess::ExecutionKind::kOutOfTime)

@@ -1,6 +1,7 @@
 // ThreadPlan: a plan of which schedules are searched, too; or of several machines.
 #pragma once
 
+#include "pmem/repair.h"
 #include "recovery/plan.h"
 #include "scheduler/runtime/added_locks.h"
 #include "scheduler/search.h"
@@ -61,6 +62,13 @@ struct ThreadPlan : Plan {
   std::uint64_t random_most = 0;                             // of kRandom: so many
   std::uint64_t seeds_most = 1;                              // of kOne: so many, those of `seed` and the seeds after it
   std::vector<scheduler::runtime::AddedLock> added_locks{};  // the program runs as if it had them
+  // The same of flushes. A place is an offset in the executable of the machine of that number.
+  struct MachineFlush {
+    std::uint32_t machine = 0;
+    pmem::AddedFlush flush{};
+    bool operator==(const MachineFlush&) const = default;
+  };
+  std::vector<MachineFlush> added_flushes{};
   bool has_store_buffers = false;  // crashcut threads --memory tso: `memory` has no persistent part
 
   // Whether accesses of instrumented code are those of a model (inprocess/memory/threaded.h), and each one is a step.

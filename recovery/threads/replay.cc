@@ -120,6 +120,26 @@ tl::expected<ThreadFinding, Failure> replay_threads(const ThreadPlan& plan, cons
   return failed(error);
 }
 
+void replay_all(const ThreadPlan& plan, const KeptExecutions& kept, const std::function<bool()>& is_late,
+                const std::function<void(const ThreadFinding&)>& on_told) try {
+  Replayer replayer(plan, {kept.actors, kept.racy, {}}, {.is_late = is_late});
+  for (const std::vector<scheduler::ActorId>& schedule : kept.schedules) {
+    if (is_late()) return;
+    scheduler::RunRequest request;
+    request.prefix = schedule;
+    request.ends_with_prefix = true;
+    ThreadFinding finding;
+    finding.execution = replayer.program->run(request);
+    if (finding.execution.ending == Ending::kStopped) return;
+    const auto* details = dynamic_cast<const Details*>(finding.execution.note.get());
+    if (details == nullptr || finding.execution.steps.size() != schedule.size()) continue;
+    finding.details = *details;
+    finding.actors = replayer.names.actors();
+    on_told(finding);
+  }
+} catch (const ToolError&) {
+}
+
 tl::expected<void, Failure> hold_threads(const ThreadPlan& plan, const Schedule& schedule, std::uint32_t step,
                                          const std::function<void(int process)>& on_held) try {
   Replayer replayer(plan, schedule, {.is_loud = true, .stop_at_step = step});

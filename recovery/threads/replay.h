@@ -28,6 +28,10 @@ tl::expected<ThreadFinding, result::Failure> replay_threads(const ThreadPlan& pl
                                                             const std::optional<CrashReplay>& crash,
                                                             const ReplaySetup& setup);
 
+// Runs schedules again, one after the other; `on_told` hears of those that came out as they were.
+void replay_all(const ThreadPlan& plan, const KeptExecutions& kept, const std::function<bool()>& is_late,
+                const std::function<void(const ThreadFinding&)>& on_told);
+
 // The same up to a step, where the program waits for a debugger: on_held gets its process, which is gone when that
 // returns.
 tl::expected<void, result::Failure> hold_threads(const ThreadPlan& plan, const Schedule& schedule, std::uint32_t step,

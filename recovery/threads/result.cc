@@ -11,6 +11,7 @@
 #include "recovery/run_token.h"
 #include "recovery/search/check.h"
 #include "recovery/source/places.h"
+#include "recovery/threads/machine_runs.h"
 #include "recovery/threads/story.h"
 #include "recovery/threads/token.h"
 #include "scheduler/primitive.h"
@@ -393,17 +394,9 @@ result::Counterexample counterexample_of(const ThreadPlan& plan, const ThreadFin
   told.was_run_again = finding.was_run_again;
   told.replays = finding.replays;
   told.mends.insert(told.mends.end(), finding.mends.begin(), finding.mends.end());
+  if (!finding.no_mend.empty()) told.no_mend = finding.no_mend;
   told.story.machines = static_cast<std::uint32_t>(plan.machines.size());
-  for (std::size_t i = 0; i < finding.execution.steps.size(); ++i) {
-    const scheduler::ActorId actor = finding.execution.steps[i].actor;
-    const std::uint32_t machine = machine_of(finding.actors, index(actor));
-    if (story.is_failure(actor) && machine >= plan.machines.size()) {  // of a memory device
-      told.story.schedule.push_back({"device", story.step_text(i)});
-      continue;
-    }
-    told.story.schedule.push_back({story.actor_text(actor), story.step_text(i), story.stack_of_step(i), machine,
-                                   story.is_failure(actor), story.died_before(i)});
-  }
+  told.story.schedule = schedule_steps(plan, finding, story);
   for (std::size_t i = 0; i < finding.execution.pending.size(); ++i) {
     const scheduler::Pending& p = finding.execution.pending[i];
     if (story.is_thread(p.actor) && story.is_here(p))
@@ -465,6 +458,7 @@ result::Result result_of(const ThreadPlan& plan, const result::Head& head, const
   result.notes = notes_of(plan, checked);
   result.memory_notes = checked.notes.notes;
   result.memory_notes_left_out = checked.notes.left_out;
+  result.facts = tell_machine_runs(plan, checked, is_late);
   if (checked.finding) {
     result.counterexample = counterexample_of(plan, *checked.finding, is_late);
     result.states = checked.finding->states;

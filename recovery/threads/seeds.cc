@@ -15,7 +15,10 @@ void add_findings(const ThreadResult& earlier, ThreadResult& result) {
   const bool is_simplest_of_all =
       earlier.finding && (!result.finding || !is_simpler(result.finding->execution, earlier.finding->execution,
                                                          result.finding->actors, true));
-  if (is_simplest_of_all) result.finding = earlier.finding;
+  if (is_simplest_of_all) {
+    result.finding = earlier.finding;
+    result.kept = earlier.kept;
+  }
   std::vector<ThreadResult::Kind> kinds = earlier.kinds;
   for (const ThreadResult::Kind& kind : result.kinds) {
     const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.text == kind.text; });

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 #include <span>
-#include <sstream>
 
 #include "recovery/result/words.h"
+#include "recovery/threads/losses.h"
 #include "scheduler/primitives/file.h"
 #include "scheduler/primitives/memory_words.h"
 #include "scheduler/primitives/signal.h"
@@ -85,8 +85,11 @@ static bool is_start(const scheduler::Operation& operation) {
   return primitive_of(operation[0].object) == PrimitiveId::kThread && operation[0].verb == thread::kStart;
 }
 
-ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late)
-    : finding_(&finding), region_rules_(plan.region_rules), names_of_code_(is_late), end_(finding.execution.objects) {
+ThreadStory::ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, std::shared_ptr<source::Names> names)
+    : finding_(&finding),
+      region_rules_(plan.region_rules),
+      names_of_code_(std::move(names)),
+      end_(finding.execution.objects) {
   for (const Machine& machine : plan.machines) executables_.push_back(machine.executable);
   if (executables_.empty()) executables_.push_back(plan.executable);
   for (const auto& [object, address] : finding.details.addresses) {
@@ -154,7 +157,7 @@ std::string ThreadStory::name_of_place(std::uint64_t place) const {
   const std::uint32_t machine = runtime::host_of(place);
   const std::uint64_t address = runtime::address_of(place);
   const Loaded loaded = loaded_at(machine, address);
-  const std::string name = names_of_code_.variable_at(loaded.file, loaded.address);
+  const std::string name = names_of_code_->variable_at(loaded.file, loaded.address);
   return name.empty() ? name_on_stack(machine, address) : name;
 }
 
@@ -165,7 +168,7 @@ std::string ThreadStory::name_on_stack(std::uint32_t machine, std::uint64_t addr
     if (address < frame.begin || address >= frame.end || machine_of(frame.actor) != machine) continue;
     // The address that a call returns to may be in the next scope.
     const Loaded code = loaded_at(machine, frame.call - 1);
-    const std::string name = names_of_code_.local_at(code.file, {code.address, frame.begin, frame.end, address});
+    const std::string name = names_of_code_->local_at(code.file, {code.address, frame.begin, frame.end, address});
     if (!name.empty()) names.insert(name);
   }
   return names.size() == 1 ? *names.begin() : "";
@@ -177,7 +180,7 @@ std::vector<SourceLine> ThreadStory::lines_of(ActorId actor, const std::vector<s
     // The address that a call returns to may be on the next line.
     const Loaded loaded = loaded_at(machine_of(actor), call - 1);
     if (loaded.file.ends_with("/libcrashcut_runtime.so")) continue;  // it calls what threads begin with
-    const std::vector<SourceLine> frames = names_of_code_.frames_at(loaded.file, loaded.address);
+    const std::vector<SourceLine> frames = names_of_code_->frames_at(loaded.file, loaded.address);
     lines.insert(lines.end(), frames.begin(), frames.end());
   }
   return lines;
@@ -328,42 +331,13 @@ std::string ThreadStory::source_text(ActorId actor, std::uint64_t code) const {
   return code == 0 ? "" : result::place_text(own_lines_of(actor, {code}));
 }
 
-namespace {
-
-// A line of what CxlThreads says of a step: a store that a failed machine had in its caches, and what became of it.
-struct StoreAtStake {
-  int fate = 0;  // cxl::StoreFate
-  std::uint64_t bytes = 0, address = 0;
-  std::uint32_t actor = 0;
-  std::uint64_t code = 0;
-};
-
-// Pieces of one store that lie side by side are one.
-std::vector<StoreAtStake> read_stores(const std::string& text) {
-  std::vector<StoreAtStake> stores;
-  std::istringstream in(text);
-  for (StoreAtStake s; in >> s.fate >> s.bytes >> s.address >> s.actor >> s.code;) {
-    if (!stores.empty()) {
-      StoreAtStake& last = stores.back();
-      const bool is_next = last.fate == s.fate && last.code == s.code && last.actor == s.actor;
-      if (is_next && last.address + last.bytes == s.address) {
-        last.bytes += s.bytes;
-        continue;
-      }
-    }
-    stores.push_back(s);
-  }
-  return stores;
-}
-
-}  // namespace
-
 std::string ThreadStory::losses_text(std::size_t i) const {
   static constexpr const char* kFates[] = {"in its caches", "kept", "lost", "poisoned"};
   const std::vector<std::string>& texts = finding_->details.texts;
   if (finding_->details.bases.empty() || i >= texts.size() || texts[i].empty()) return "";
   constexpr std::size_t kStoresMost = 8;
-  const std::vector<StoreAtStake> stores = read_stores(texts[i]);
+  std::vector<StoreAtStake> stores = read_losses(texts[i]);
+  std::erase_if(stores, [](const StoreAtStake& store) { return store.fate == StoreAtStake::kFlushBegun; });
   std::string text;
   const StoreAtStake* before = nullptr;
   for (const StoreAtStake& store : std::span(stores).first(std::min(stores.size(), kStoresMost))) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,10 @@ std::uint32_t machine_of(const std::vector<scheduler::runtime::ActorName>& actor
 class ThreadStory : public scheduler::Narrator {
  public:
   // Names and lines of the source are not looked for once `is_late` says yes.
-  ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late = {});
+  ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, const std::function<bool()>& is_late = {})
+      : ThreadStory(plan, finding, std::make_shared<source::Names>(is_late)) {}
+  // The same with names that several stories share: they remember what they were asked.
+  ThreadStory(const ThreadPlan& plan, const ThreadFinding& finding, std::shared_ptr<source::Names> names);
 
   std::string object_text(scheduler::ObjectId object) const override;
   std::string actor_text(scheduler::ActorId actor) const override;
@@ -52,6 +56,8 @@ class ThreadStory : public scheduler::Narrator {
   // "thread 1 writes counter", and the calls that led there, innermost first.
   std::string access_text(const scheduler::runtime::Race::Side& side, std::uint64_t address) const;
   std::vector<result::SourceLine> stack_of(const scheduler::runtime::Race::Side& side) const;
+  // "insert list.c:51", of the address that a call returns to; empty if that is not known.
+  std::string source_text(scheduler::ActorId actor, std::uint64_t code) const;
   // "counter", or an address.
   std::string variable_text(std::uint64_t address) const;
   // What the actor holds at the end: "mutex forks"
@@ -76,8 +82,6 @@ class ThreadStory : public scheduler::Narrator {
   // What is known since the step at this place of the stores that a failed machine had in its caches: "lost: 8 bytes at
   // pool+72, by thread 3 of machine 0 in insert list.c:51". At its failure: which stores these are.
   std::string losses_text(std::size_t i) const;
-  // "insert list.c:51", of the address that a call returns to; empty if that is not known.
-  std::string source_text(scheduler::ActorId actor, std::uint64_t code) const;
   // "forks[1]", "ring+8"; empty where no variable or region holds the place.
   std::string name_of_place(std::uint64_t place) const;
   std::string name_on_stack(std::uint32_t machine, std::uint64_t address) const;
@@ -85,8 +89,8 @@ class ThreadStory : public scheduler::Narrator {
   const ThreadFinding* finding_;
   std::vector<std::string> executables_;  // one a machine
   std::vector<RegionRule> region_rules_;
-  mutable source::Names names_of_code_;  // it remembers what it was asked
-  scheduler::State end_;                 // as the execution left it
+  std::shared_ptr<source::Names> names_of_code_;
+  scheduler::State end_;  // as the execution left it
   std::map<scheduler::ObjectId, std::uint64_t> addresses_;
   std::map<scheduler::ObjectId, scheduler::ActorId> threads_;  // whose thread object it is
   std::vector<std::string> names_;

@@ -160,6 +160,87 @@ class PageTest(unittest.TestCase):
         self.assertLess(self.browser.run("return document.querySelectorAll('*').length"), 5000)
         self.assert_no_errors()
 
+    def machines(self):
+        """Where the line of machine 0 is, by its value and its words, and what is said of that moment."""
+        return self.browser.run("""const line = document.querySelector(".moment"), panel = document.querySelector(".panel");
+            const failure = document.querySelector("tr.failure");
+            return {now: Number(line.getAttribute("aria-valuenow")), text: line.getAttribute("aria-valuetext"),
+              label: line.textContent, said: panel.querySelector("p").textContent,
+              above: failure ? [...failure.parentElement.children].indexOf(failure) : null,
+              off: failure ? Math.abs(failure.getBoundingClientRect().top - (line.getBoundingClientRect().top + line.getBoundingClientRect().bottom) / 2) : 0};""")
+
+    def test_the_line_of_a_machine_moves(self):
+        self.open("machines.html")
+        before = self.machines()
+        self.assertEqual((before["above"], before["text"]), (23, "after 23 steps"))
+        self.assertIn("Machine 0 dies after 23 steps in 1 execution of the 8 shown; 1 of them fails.", before["said"])
+        self.browser.press(LINE, "\ue013")  # arrow up
+        after = self.machines()
+        self.assertEqual(after["now"], before["now"] - 1)
+        self.assertLess(after["above"], before["above"])
+        self.assertIn("none of them fail", after["said"])
+        self.assertLess(after["off"], 2)
+        self.assertEqual(self.browser.run("return document.activeElement.getAttribute('aria-label')"), "When machine 0 fails")
+        self.browser.press(LINE, "\ue011")  # home
+        self.assertEqual(self.machines()["now"], 0)
+        self.browser.press(LINE, "\ue010")  # end
+        self.assertEqual(self.machines(), before)
+        for kind in ("mouse", "touch"):
+            with self.subTest(kind):
+                self.open("machines.html")
+                self.browser.run("document.querySelector('.moment').scrollIntoView({block: 'center'})")
+                self.browser.drag(LINE, -250, kind)
+                dragged = self.machines()
+                self.assertLess(dragged["above"], before["above"])
+                self.assertLess(dragged["off"], 2)
+        self.assert_no_errors()
+
+    def test_a_large_page_of_machines_is_quick(self):
+        self.assertLess(os.path.getsize(os.path.join(self.directory.name, "large_machines.html")), 5_000_000)
+        self.open("large_machines.html")
+        took = self.browser.run("""
+            const line = document.querySelector(".moment"), begin = performance.now();
+            for (let i = 0; i < 20; ++i) line.dispatchEvent(new KeyboardEvent("keydown", {key: i % 2 ? "PageUp" : "ArrowUp"}));
+            document.body.offsetHeight;
+            return (performance.now() - begin) / 20;""")
+        print(f"large page of machines: {took:.1f} ms a move of the line")
+        self.assertLess(took, 400)
+        self.assertLess(self.browser.run("return document.querySelectorAll('*').length"), 5000)
+        self.assert_no_errors()
+
+    def test_machines_that_die_at_other_moments(self):
+        with open(os.path.join(self.directory.name, "box.c"), "w") as file:
+            file.write("""#include <assert.h>
+#include "crashcut.h"
+struct box { _Alignas(64) long data; _Alignas(64) long ready; };
+int main(void) {
+  struct box* b = crashcut_cxl("box", sizeof *b);
+  if (crashcut_machine() == 0) {
+    b->data = 42;
+    __atomic_store_n(&b->ready, 1, __ATOMIC_RELEASE);
+  } else {
+    crashcut_wait_machine(0);
+    if (__atomic_load_n(&b->ready, __ATOMIC_ACQUIRE)) assert(b->data == 42);
+  }
+  return 0;
+}
+""")
+        self.assertEqual(self.run_crashcut("box.html", "cxl", "--machines", "2", "--html", "box.html", "box.c"), 1)
+        at_hand = self.machines()
+        self.assertIn("machine 0 dies", at_hand["label"])
+        self.assertIn("in main box.c:7", self.browser.run("return document.querySelector('.panel').innerText"))
+        self.assertIn("A flush of box and a fence after box.c:7", self.browser.run("return document.body.innerText"))
+        self.browser.press(LINE, "\ue010")  # end: it does not die
+        self.assertIn("does not die", self.machines()["said"])
+        self.assertEqual(self.browser.run("return document.querySelectorAll('tr.failure').length"), 0)
+        self.browser.press(LINE, "\ue011")
+        self.assertIn("Machine 0 dies after", self.machines()["said"])
+        # The right program has no violation, and shows what was explored all the same.
+        self.assertEqual(self.run_crashcut("ring.html", "cxl", "--html", "ring.html", "--machines", "2",
+                                           f"{SOURCE}/tests/cxl_mend/none_promise.c"), 1)
+        self.assertIn("No single flush or fence", self.browser.run("return document.body.innerText"))
+        self.assert_no_errors()
+
     def test_fits_narrow_and_wide_in_both_colours(self):
         colours = set()
         for scheme in ("light", "dark"):

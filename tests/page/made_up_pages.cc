@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
   };
   write("small.html", crashcut::tests::made_up_result(12, 8));
   write("large.html", crashcut::tests::made_up_result(10'000, 1000));
+  write("machines.html", crashcut::tests::made_up_machines(24, 8));
+  write("large_machines.html", crashcut::tests::made_up_machines(10'000, 1000));
   const auto& texts = crashcut::tests::hostile_texts();
   for (std::size_t i = 0; i < texts.size(); ++i)
     write("hostile-" + std::to_string(i) + ".html", crashcut::tests::hostile_result(texts[i]), texts[i]);

@@ -1,6 +1,7 @@
 // Results that no program gave: large ones, and ones whose every text is hostile to a page.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,56 @@ inline result::Result made_up_result(std::size_t operations, std::size_t states)
   return result;
 }
 
+// Two machines that take turns for `steps` steps. In each of `runs` executions the first fails earlier than in the one
+// before, and the second goes on. Facts as recovery/threads/machine_runs.h has them.
+inline result::Result made_up_machines(std::size_t steps, std::size_t runs) {
+  result::Result result = made_up_result(2, 1);
+  result.head.command = "cxl";
+  result.states.reset();
+  result::Story& story = result.counterexample->story;
+  story.crashes.clear();
+  story.machines = 2;
+  result::Setting::Rows told, executions;
+  const auto tell = [&](const std::string& thread, const std::string& text, std::uint64_t machine, std::uint64_t line) {
+    told.push_back({{"thread", thread},
+                    {"text", text},
+                    {"machine", machine},
+                    {"function", std::string("insert")},
+                    {"file", std::string("list.c")},
+                    {"line", line}});
+  };
+  for (std::size_t i = 0; i < steps; ++i)
+    tell("machine " + std::to_string(i % 2), "store to pool+" + std::to_string(8 * i), i % 2, i + 1);
+  tell("failure", "machine 0 fails", 0, steps);
+  std::vector<std::string> stores;
+  for (std::size_t i = 0; i < 20; ++i) stores.push_back("8 bytes at pool+" + std::to_string(8 * i));
+  for (std::size_t k = 0; k < runs; ++k) {
+    const std::size_t at = steps - 1 - k * (steps - 1) / runs;
+    std::string own, fates;
+    for (std::size_t i = 0; k == 0 && i < at; ++i) {
+      own += std::to_string(i) + " ";
+      story.schedule.push_back({"machine " + std::to_string(i % 2), "store", {}, static_cast<std::uint32_t>(i % 2)});
+    }
+    own += std::to_string(steps);
+    for (std::size_t i = at | 1; i < std::min(steps, at + 100); i += 2) own += " " + std::to_string(i);
+    for (std::size_t i = 0; i < stores.size(); ++i)
+      fates += (i == 0 ? "" : " ") + std::to_string(i) + ":" + std::to_string((i + k) % 3);
+    executions.push_back({{"failures", "0:" + std::to_string(at)},
+                          {"same", k == 0 ? std::uint64_t{0} : std::uint64_t{at}},
+                          {"steps", own},
+                          {"stores", fates},
+                          {"violation", k % 3 == 0},
+                          {"text", std::string(k % 3 == 0 ? "machine 1 failed" : "")},
+                          {"example", k == 0}});
+  }
+  story.schedule.push_back({"failure", "machine 0 fails", {}, 0, true});
+  result.facts = {{"machine_steps", std::move(told)},
+                  {"machine_stores", std::move(stores)},
+                  {"machine_runs", std::move(executions)},
+                  {"machine_runs_left_out", std::uint64_t{3}}};
+  return result;
+}
+
 // Every text that a program under test can choose is `text`.
 inline result::Result hostile_result(const std::string& text) {
   result::Result result = made_up_result(12, 8);
@@ -114,6 +165,23 @@ inline result::Result hostile_result(const std::string& text) {
   story.crashes.front().operations[3].text = "sh: " + text;
   story.crashes.front().operations[4].text = "cat: " + text;
   story.crashes.front().calls = {{text, {{text, {text, text + "2"}, 0}}}};
+  const auto run = [&](std::uint64_t same, const std::string& steps) {
+    return std::vector<result::Setting>{{"failures", std::string("0:1")},
+                                        {"same", same},
+                                        {"steps", steps},
+                                        {"stores", std::string("0:2")},
+                                        {"violation", true},
+                                        {"text", text},
+                                        {"example", false}};
+  };
+  const auto step = [&](const std::string& thread) {
+    return std::vector<result::Setting>{{"thread", thread}, {"text", text}, {"machine", std::uint64_t{0}},
+                                        {"function", text}, {"file", text}, {"line", std::uint64_t{2}}};
+  };
+  result.facts.push_back({"machine_steps", result::Setting::Rows{step(text), step("failure")}});
+  result.facts.push_back({"machine_stores", std::vector<std::string>{text}});
+  result.facts.push_back({"machine_runs", result::Setting::Rows{run(0, "0 1 0"), run(1, "1")}});
+  result.facts.push_back({"machine_runs_left_out", std::uint64_t{0}});
   story.files = {{text, {"file", text.size(), text}, {"file", 3, "new"}, {"file", text.size(), text}},
                  {text + "2", {"file", 3, std::string("a\0b", 3)}, {"file", 3, "new"}, {"missing"}}};
   return result;

@@ -103,7 +103,8 @@ void CxlThreads::end_machine(const void* caller) {
 
 void CxlThreads::tell_lost_copies(std::uint32_t machine) {
   for (const auto& [line, op] : shared()->incoherent.stored_lines(machine)) {
-    if (shared()->incoherent.is_dirty(machine, line)) tell_fate(cxl::StoreFate::kLost, pmem::kLineBytes, line, op);
+    if (shared()->incoherent.is_dirty(machine, line))
+      tell_fate(static_cast<int>(cxl::StoreFate::kLost), pmem::kLineBytes, line, op);
   }
 }
 

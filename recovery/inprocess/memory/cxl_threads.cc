@@ -30,6 +30,9 @@ using scheduler::runtime::perform;
 
 namespace {
 
+// In place of a fate: a flush of the store's line that was begun, which may have lacked a fence.
+constexpr int kFlushBegun = 4;
+
 // Calls visit(address, bytes) for the part of each line.
 template <class Visit>
 void for_each_line(Address address, std::size_t bytes, Visit&& visit) {
@@ -108,10 +111,12 @@ void CxlThreads::fail(std::uint32_t machine) {
   machines().fail(machine, tried);
   if (g_control->has_texts == 0) return;
   auto& told = shared()->told;
+  const std::size_t before = told.size();
   while (told.size() < shared()->memory.at_stake().size()) {
     told.push_back(cxl::StoreFate::kOpen);
     tell_store(told.size() - 1, cxl::StoreFate::kOpen);
   }
+  tell_flushes(std::span(shared()->memory.at_stake()).subspan(before));
 }
 
 void CxlThreads::note_fates() {
@@ -128,13 +133,34 @@ void CxlThreads::note_fates() {
 // them, and which instruction.
 void CxlThreads::tell_store(std::size_t i, cxl::StoreFate fate) {
   const cxl::StoreAtStake& store = shared()->memory.at_stake()[i];
-  tell_fate(fate, store.bytes, store.address, store.op);
+  tell_fate(static_cast<int>(fate), store.bytes, store.address, store.op);
 }
 
-void CxlThreads::tell_fate(cxl::StoreFate fate, std::uint64_t bytes, Address address, std::uint32_t op) const {
+void CxlThreads::note_flush(Address address, const void* code) {
+  if (g_control->has_texts == 0) return;
+  const Address line = address / pmem::kLineBytes * pmem::kLineBytes;
+  const auto& origins = shared()->origins;
+  auto& flushes = shared()->flushes;
+  const auto is_known = [&](const BegunFlush& f) {
+    return f.machine == scheduler::runtime::g_host && f.line == line && origins[f.op - 1].code == code;
+  };
+  if (std::none_of(flushes.begin(), flushes.end(), is_known))
+    flushes.push_back({scheduler::runtime::g_host, line, note_origin(code)});
+}
+
+void CxlThreads::tell_flushes(std::span<const cxl::StoreAtStake> stores) const {
+  for (const BegunFlush& flush : shared()->flushes) {
+    const auto is_of_line = [&](const cxl::StoreAtStake& store) {
+      return flush.machine == store.machine && flush.line == store.address / pmem::kLineBytes * pmem::kLineBytes;
+    };
+    if (std::any_of(stores.begin(), stores.end(), is_of_line)) tell_fate(kFlushBegun, 0, flush.line, flush.op);
+  }
+}
+
+void CxlThreads::tell_fate(int fate, std::uint64_t bytes, Address address, std::uint32_t op) const {
   const Origin origin = op == 0 ? Origin{} : shared()->origins[op - 1];
-  scheduler::runtime::add_to_last_step(fmt::format("{} {} {} {} {}\n", static_cast<int>(fate), bytes, address,
-                                                   index(origin.actor), reinterpret_cast<std::uint64_t>(origin.code)));
+  scheduler::runtime::add_to_last_step(fmt::format("{} {} {} {} {}\n", fate, bytes, address, index(origin.actor),
+                                                   reinterpret_cast<std::uint64_t>(origin.code)));
 }
 
 // ---- steps
@@ -387,6 +413,7 @@ void CxlThreads::do_clflushopt(ThreadId thread, Address address, const void* cod
     return;
   }
   machines().clflushopt(thread, address);
+  note_flush(address, code);
 }
 
 Operation CxlThreads::leave_fence(ThreadId thread) const {

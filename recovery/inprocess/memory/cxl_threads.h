@@ -68,6 +68,12 @@ class CxlThreads final : public ThreadedMemory {
     scheduler::ActorId actor;
     const void* code;
   };
+  // A clflushopt or clwb, likewise.
+  struct BegunFlush {
+    cxl::MachineId machine;
+    pmem::Address line;
+    std::uint32_t op;  // its origin's number
+  };
   struct Shared {
     cxl::SharedMemory memory;
     cxl::IncoherentMemory incoherent;
@@ -78,6 +84,7 @@ class CxlThreads final : public ThreadedMemory {
     // Only if a report is wanted: origins by their numbers, from 1; what was said of each store at stake.
     std::vector<Origin> origins;
     std::vector<cxl::StoreFate> told;
+    std::vector<BegunFlush> flushes;  // each place and line once
     explicit Shared(const cxl::SharedModel& model) : memory(model), machines(memory, {}, &incoherent) {}
   };
   friend void begin_caches(std::uint32_t machine);
@@ -94,8 +101,10 @@ class CxlThreads final : public ThreadedMemory {
   std::uint16_t failure_points(const cxl::NextStep& step) const;
   std::uint32_t note_origin(const void* code) const;  // its number; 0: no report is wanted
   void note_fates();                                  // after a load that decided something
+  void note_flush(pmem::Address address, const void* code);
   void tell_store(std::size_t i, cxl::StoreFate fate);
-  void tell_fate(cxl::StoreFate fate, std::uint64_t bytes, pmem::Address address, std::uint32_t op) const;
+  void tell_flushes(std::span<const cxl::StoreAtStake> stores) const;  // that were begun of their lines
+  void tell_fate(int fate, std::uint64_t bytes, pmem::Address address, std::uint32_t op) const;
   scheduler::Access line_access(pmem::Address address, std::uint8_t verb, pmem::ThreadId thread) const;
   // The same of an instruction that is executed: it looks whether memory is there.
   scheduler::Access executed(pmem::Address address, std::uint8_t verb, pmem::ThreadId thread) const;

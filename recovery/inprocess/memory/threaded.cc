@@ -11,8 +11,10 @@
 #include "scheduler/primitives/spin.h"
 #include "scheduler/runtime/buffers.h"
 #include "scheduler/runtime/files.h"
+#include "scheduler/runtime/hosts.h"
 #include "scheduler/runtime/loops.h"
 #include "scheduler/runtime/own_world.h"
+#include "scheduler/runtime/protocol.h"
 
 namespace crashcut::inprocess {
 
@@ -40,6 +42,22 @@ std::byte* memory_at(Address address) { return reinterpret_cast<std::byte*>(addr
 Address granule_of(Address address) { return address & ~(memory::kGranule - 1); }
 bool is_in_granule(Address address, std::size_t bytes) {
   return granule_of(address) == granule_of(address + bytes - 1);
+}
+// A machine's running thread has stored these bytes, or has begun to flush their line: flushes that were added to the
+// program there follow (Header::added; their places are offsets in the program's executable).
+void heed_added_flushes(ThreadedMemory& memory, Address address, std::size_t bytes, bool is_flush, const void* code) {
+  using Kind = pmem::AddedFlush::Kind;
+  const auto& control = *scheduler::runtime::g_control;
+  if (g.header->added_count == 0 || control.host_count == 0) return;
+  const auto place = reinterpret_cast<std::uint64_t>(code) - control.hosts[scheduler::runtime::g_host].program_base;
+  for (std::uint32_t i = 0; i < g.header->added_count; ++i) {
+    const pmem::AddedFlush& added = g.header->added[i];
+    if (place != added.place || is_flush != (added.kind == Kind::kFence)) continue;
+    for (Address line = address / pmem::kLineBytes * pmem::kLineBytes; !is_flush && line < address + bytes;
+         line += pmem::kLineBytes)
+      memory.flush(std::max(line, address), ThreadedMemory::Flush::kClwb, code);
+    if (added.kind != Kind::kFlush) memory.sfence(code);
+  }
 }
 // The thread's state before an access of the program. The entry's registers are used up: an access whose entry notes
 // none (abi.cc) must not take them for its own.
@@ -219,6 +237,7 @@ void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Ki
     if (is_ordinary) std::memcpy(memory_at(address), bytes.data(), bytes.size());
     if (kind == Kind::kNonTemporal || kind == Kind::kNonTemporalWhole) note_awaited(true);
     do_store(own_thread(), address, bytes, kind, code);
+    if (!is_ordinary) heed_added_flushes(*this, address, bytes.size(), false, code);
     return scheduler::runtime::note_change();
   }
   if (is_ordinary) scheduler::runtime::note_touch(touch_of(address, bytes.size(), true, is_atomic, code));
@@ -227,12 +246,15 @@ void ThreadedMemory::store(Address address, std::span<const std::byte> bytes, Ki
     return scheduler::runtime::note_plain(
         {.address = address, .bytes = bytes.size(), .writes = true, .is_atomic = false, .pc = code});
   }
+  const Address begin = address;
+  const std::size_t whole = bytes.size();
   while (!bytes.empty()) {
     const std::size_t count = std::min<std::size_t>(bytes.size(), kCopyBytes - address % pmem::kLineBytes);
     push_store(address, bytes.first(count), kind, code);
     address += count;
     bytes = bytes.subspan(count);
   }
+  if (!is_ordinary) heed_added_flushes(*this, begin, whole, false, code);
   scheduler::runtime::note_change();
 }
 
@@ -408,6 +430,7 @@ void ThreadedMemory::lock(Address address, std::size_t bytes, const Change& chan
   if (!stored.empty()) {
     end_lock(thread, address, stored, code);
     if (!is_modelled(address)) std::memcpy(memory_at(address), stored.data(), stored.size());
+    if (is_modelled(address)) heed_added_flushes(*this, address, stored.size(), false, code);
   }
   if (has_steps_ && !is_modelled(address)) scheduler::runtime::note_touch(touch_of(address, bytes, true, true, code));
   if (!stored.empty() && std::memcmp(stored.data(), before, bytes) != 0) {
@@ -423,7 +446,8 @@ void ThreadedMemory::flush(Address address, Flush how, const void* code) {
   if (has_turns_) let_others_run(address, code);
   if (how != Flush::kClflush && !is_flushed_in_order(address)) {
     note_awaited(true);
-    return do_clflushopt(thread, address, code);
+    do_clflushopt(thread, address, code);
+    return heed_added_flushes(*this, address, 1, true, code);
   }
   const bool keeps = how == Flush::kClwb;
   if (!has_steps_) return do_clflush(thread, address, keeps, code);

@@ -1,0 +1,31 @@
+// A message, and a word that says that it is there: the message is not flushed before.
+// mend: A flush of box and a fence after message.c:17 (send) makes this go away (verified with it, under this schedule:
+#include <assert.h>
+#include <emmintrin.h>
+
+#include "crashcut.h"
+
+struct box {
+  _Alignas(64) volatile long message;
+  _Alignas(64) long is_there;
+};
+
+static struct box* g_box;
+
+static void send(long message) {
+  // (volatile: one store, where it stands)
+  g_box->message = message;
+  // mended: _mm_clflush((void*)&g_box->message), _mm_sfence();
+  __atomic_store_n(&g_box->is_there, 1, __ATOMIC_RELEASE);
+}
+
+int main(void) {
+  g_box = crashcut_cxl("box", sizeof *g_box);
+  if (crashcut_machine() == 0) {
+    send(42);
+  } else {
+    crashcut_wait_machine(0);
+    if (__atomic_load_n(&g_box->is_there, __ATOMIC_ACQUIRE)) assert(g_box->message == 42);
+  }
+  return 0;
+}
