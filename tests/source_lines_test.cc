@@ -108,7 +108,9 @@ TEST_P(SourceLines, OfObjectsOnStacks) {
       return text == "lock mutex take::own" || text == "lock mutex take(Pool&)::own";
     })) << found.at("steps").dump(1);
     for (const json& waiting : found.at("waiting")) {
-      if (waiting.at("thread") == "thread 1") EXPECT_EQ(waiting.at("holds").at(0), "mutex main::pool.slots[1].lock");
+      if (waiting.at("thread") == "thread 1") {
+        EXPECT_EQ(waiting.at("holds").at(0), "mutex main::pool.slots[1].lock");
+      }
     }
   }
 }
