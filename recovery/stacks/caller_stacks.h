@@ -1,14 +1,12 @@
 // CallerStacks: which calls of a program led to the system call that one of its threads waits in, for reports.
 //
 // /proc/THREAD/syscall has the stack pointer and the place in the code; the rest is read from the thread's memory by
-// the
-//   rules of its files (unwind_rules.h, stack_depth.h). Exact: a frame that is not known ends the stack. A program that
-//   has no file with debug information, other than the system's, has no stacks; it is asked for that once.
+//   the rules of its files (unwind_rules.h, stack_depth.h). Exact: a frame that is not known ends the stack. A program
+//   that has no file with debug information, other than the system's, has no stacks; it is asked for that once.
 // A process may run another program (execve), and its files may be replaced (dlclose): each stack is taken from files
 //   that were found in the process' memory when it was taken.
 // Files of the device that is left out, and memory where they are mapped, are not looked into: their server, which
-// waits
-//   for us, would have to answer.
+//   waits for us, would have to answer.
 // Threads: any.
 #pragma once
 
