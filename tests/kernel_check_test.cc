@@ -260,7 +260,8 @@ TEST_F(KernelCheckTest, ResumeRunsTheRunsThatAreMissing) {
 
 // The runs must be those that were judged.
 TEST_F(KernelCheckTest, ResumeRefusesOtherRuns) {
-  const Words options{"--runs", "3", "--subsets", "8", "--setup", kSetup, "--file", "f", "--max-recoveries", "10"};
+  const Words options{"--runs",           "3", "--subsets", "8", "--setup", kSetup, "--file", "f", "--no-durable",
+                      "--max-recoveries", "10"};
   ASSERT_EQ(check_on("kernel:ext4", options, kSave).exit_code, 3);
   fs::remove(directory_ / "results/run-2");
   fs::rename(directory_ / "results/run-3", directory_ / "results/run-2");

@@ -172,9 +172,10 @@ void crashcut_recover(void) {
   const Ran bytes = trap({"--outcomes", source, "bytes"});
   EXPECT_EQ(outcomes_of(bytes), (std::map<std::string, int>{{"0000", 1}, {"101010101010101000", 1}})) << bytes.out;
   if (!__builtin_cpu_supports("avx512vl")) GTEST_SKIP() << "the processor has no AVX-512";
-  const Ran run = trap({"--outcomes", source});
-  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
-  EXPECT_EQ(outcomes_of(run).size(), 16u) << run.out;
+  for (const Ran& run : {trap({"--outcomes", source}), pmem({"--outcomes", source})}) {
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    EXPECT_EQ(outcomes_of(run).size(), 16u) << run.out;
+  }
 }
 
 // Accesses are trapped before its handler sees them.

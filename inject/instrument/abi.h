@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define CRASHCUT_INSTRUMENT_ABI 1
+#define CRASHCUT_INSTRUMENT_ABI 2
 
 // Called by a constructor of each instrumented module, before others. `when` is "early" or "late".
 void __crashcut_module(uint32_t abi, const char* when);
@@ -36,9 +36,11 @@ void __crashcut_store2(void* at, uint16_t value);
 void __crashcut_store4(void* at, uint32_t value);
 void __crashcut_store8(void* at, uint64_t value);
 void __crashcut_store(void* at, const void* from, size_t bytes);
-// A masked store or one lane of a scatter: the lanes of `lane_bytes` each whose bit is set. A load leaves the others.
+// A masked store: the lanes of `lane_bytes` each whose bit is set. A load leaves the others.
 void __crashcut_store_lanes(void* at, const void* from, size_t lane_bytes, uint64_t lanes);
 void __crashcut_load_lanes(const void* at, void* to, size_t lane_bytes, uint64_t lanes);
+// Lane i goes to to[i]; at most 16 lanes.
+void __crashcut_scatter(void* const* to, const void* from, size_t lane_bytes, uint64_t lanes);
 
 // Atomics of 1, 2, 4, 8 and 16 bytes. A sequentially consistent store is a locked instruction (xchg).
 void __crashcut_atomic_load(const void* at, void* to, size_t bytes, int order);

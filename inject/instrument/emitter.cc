@@ -195,6 +195,16 @@ void Emitter::store_lanes(Instruction* at, Value* to, Value* value, Value* mask)
        {to, in_temporary(at, value, 0), size(bytes_of(value->getType()->getScalarType())), mask_bits(at, mask)});
 }
 
+void Emitter::scatter(Instruction* at, ArrayRef<Value*> addresses, Value* value, Value* mask) {
+  IRBuilder<> build(at);
+  Value* all = UndefValue::get(FixedVectorType::get(build.getInt64Ty(), static_cast<unsigned>(addresses.size())));
+  for (unsigned i = 0; i < addresses.size(); ++i)
+    all = build.CreateInsertElement(all, build.CreatePtrToInt(addresses[i], build.getInt64Ty()), i);
+  call(at, "__crashcut_scatter", nothing_,
+       {in_temporary(at, all, 1), in_temporary(at, value, 0), size(bytes_of(value->getType()->getScalarType())),
+        mask_bits(at, mask)});
+}
+
 Value* Emitter::atomic_load(Instruction* at, Value* from, Type* type, Value* order) {
   AllocaInst* memory = temporary(*at->getFunction(), type, 0);
   call(at, "__crashcut_atomic_load", nothing_, {from, memory, size(bytes_of(type)), order});

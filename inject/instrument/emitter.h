@@ -32,6 +32,8 @@ class Emitter {
   void store_nt(llvm::Instruction* at, llvm::Value* to, llvm::Value* value, bool is_whole = false);
   llvm::Value* load_lanes(llvm::Instruction* at, llvm::Value* from, llvm::Value* others, llvm::Value* mask);
   void store_lanes(llvm::Instruction* at, llvm::Value* to, llvm::Value* value, llvm::Value* mask);
+  // Lane i goes to addresses[i].
+  void scatter(llvm::Instruction* at, llvm::ArrayRef<llvm::Value*> addresses, llvm::Value* value, llvm::Value* mask);
   llvm::Value* atomic_load(llvm::Instruction* at, llvm::Value* from, llvm::Type* type, llvm::Value* order);
   void atomic_store(llvm::Instruction* at, llvm::Value* to, llvm::Value* value, llvm::Value* order);
   // What was there before. `operation` is one of __crashcut_rmw.

@@ -48,7 +48,7 @@ Value* lane_mask(Instruction* at, Value* mask, unsigned lanes) {
   return build.CreateShuffleVector(mask, first);
 }
 
-// Lane i of a gather or scatter as a vector of one lane, and its bit.
+// Lane i of a gather as a vector of one lane, and its bit.
 Value* one_lane(Instruction* at, Value* vector, unsigned i) {
   IRBuilder<> build(at);
   return build.CreateShuffleVector(vector, ArrayRef<int>{static_cast<int>(i)});
@@ -67,8 +67,17 @@ Value* replace_gather(Replacing& in, Instruction& at, function_ref<Value*(unsign
 
 void replace_scatter(Replacing& in, Instruction& at, function_ref<Value*(unsigned)> address, unsigned lanes,
                      Value* mask, Value* value) {
-  for (unsigned i = 0; i < lanes; ++i)
-    in.emit.store_lanes(&at, address(i), one_lane(&at, value, i), one_lane(&at, mask, i));
+  constexpr unsigned kLanesMost = 16;  // of an instruction
+  for (unsigned first = 0; first < lanes; first += kLanesMost) {
+    std::vector<Value*> addresses;
+    std::vector<int> taken;
+    for (unsigned i = first; i < std::min(lanes, first + kLanesMost); ++i) {
+      addresses.push_back(address(i));
+      taken.push_back(static_cast<int>(i));
+    }
+    IRBuilder<> build(&at);
+    in.emit.scatter(&at, addresses, build.CreateShuffleVector(value, taken), build.CreateShuffleVector(mask, taken));
+  }
 }
 
 // llvm.x86.avx2.gather.*, llvm.x86.avx512.[mask.]gather*: others, base, indices, mask, scale.

@@ -132,6 +132,10 @@ EXPORT void __crashcut_store_lanes(void* at, const void* from, size_t lane_bytes
   for (size_t n = 0; lanes != 0; n += lane_bytes, lanes >>= 1)
     if ((lanes & 1) != 0) std::memcpy(static_cast<char*>(at) + n, static_cast<const char*>(from) + n, lane_bytes);
 }
+EXPORT void __crashcut_scatter(void* const* to, const void* from, size_t lane_bytes, uint64_t lanes) {
+  for (size_t n = 0; lanes != 0; ++n, lanes >>= 1)
+    if ((lanes & 1) != 0) std::memcpy(to[n], static_cast<const char*>(from) + n * lane_bytes, lane_bytes);
+}
 EXPORT void __crashcut_load_lanes(const void* at, void* to, size_t lane_bytes, uint64_t lanes) {
   __crashcut_store_lanes(to, at, lane_bytes, lanes);
 }

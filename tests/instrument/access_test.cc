@@ -149,10 +149,7 @@ const std::vector<Row> kLanes = {
      "load_lanes +0 4 bytes each, lanes 8"},
     {"scatter",
      "_mm512_mask_i64scatter_epi64(p, 5, _mm512_set_epi64(0, 0, 0, 0, 0, 8, 4, n), _mm512_set1_epi64(n), 8);",
-     "store_lanes +56 8 bytes each, lanes 1\nstore_lanes +32 8 bytes each, lanes 0\n"
-     "store_lanes +64 8 bytes each, lanes 1\nstore_lanes +0 8 bytes each, lanes 0\n"
-     "store_lanes +0 8 bytes each, lanes 0\nstore_lanes +0 8 bytes each, lanes 0\n"
-     "store_lanes +0 8 bytes each, lanes 0\nstore_lanes +0 8 bytes each, lanes 0"},
+     "scatter +56 8 bytes\nscatter +64 8 bytes"},
     {"gather", "__m256i x = _mm256_i64gather_epi64((long long*)p, _mm256_set_epi64x(3, 2, 1, n), 8); result = x[0];",
      "load_lanes +56 8 bytes each, lanes 1\nload_lanes +8 8 bytes each, lanes 1\n"
      "load_lanes +16 8 bytes each, lanes 1\nload_lanes +24 8 bytes each, lanes 1"},

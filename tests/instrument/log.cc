@@ -115,6 +115,11 @@ EXPORT void __crashcut_store_lanes(void* at, const void* from, size_t lane_bytes
   plain<decltype(&__crashcut_store_lanes)>("__crashcut_store_lanes")(at, from, lane_bytes, lanes);
   if (is_seen(at)) print("store_lanes %s %zu bytes each, lanes %lx", offset(at).c_str(), lane_bytes, lanes);
 }
+EXPORT void __crashcut_scatter(void* const* to, const void* from, size_t lane_bytes, uint64_t lanes) {
+  plain<decltype(&__crashcut_scatter)>("__crashcut_scatter")(to, from, lane_bytes, lanes);
+  for (size_t i = 0; lanes >> i != 0; ++i)
+    if ((lanes >> i & 1) != 0 && is_seen(to[i])) print("scatter %s %zu bytes", offset(to[i]).c_str(), lane_bytes);
+}
 EXPORT void __crashcut_load_lanes(const void* at, void* to, size_t lane_bytes, uint64_t lanes) {
   plain<decltype(&__crashcut_load_lanes)>("__crashcut_load_lanes")(at, to, lane_bytes, lanes);
   if (is_seen(at)) print("load_lanes %s %zu bytes each, lanes %lx", offset(at).c_str(), lane_bytes, lanes);

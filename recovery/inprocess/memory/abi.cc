@@ -12,6 +12,7 @@
 #include "recovery/inprocess/memory/accesses.h"
 #include "recovery/inprocess/memory/memory.h"
 #include "recovery/inprocess/memory/region_access.h"
+#include "recovery/inprocess/memory/scatter.h"
 #include "recovery/inprocess/runtime.h"
 #include "scheduler/runtime/loops.h"
 
@@ -146,6 +147,15 @@ CRASHCUT_EXPORT void __crashcut_store(void* at, const void* from, std::size_t by
 }
 CRASHCUT_EXPORT void __crashcut_store_lanes(void* at, const void* from, std::size_t lane_bytes, std::uint64_t lanes) {
   Memory::store_lanes(at, from, lane_bytes, lanes, CRASHCUT_CODE);
+}
+CRASHCUT_EXPORT void __crashcut_scatter(void* const* to, const void* from, std::size_t lane_bytes,
+                                        std::uint64_t lanes) {
+  Scatter scatter(CRASHCUT_CODE);
+  const auto* lane = static_cast<const std::byte*>(from);
+  for (; lanes != 0; ++to, lane += lane_bytes, lanes >>= 1) {
+    if ((lanes & 1) != 0) scatter.store(*to, lane, lane_bytes);
+  }
+  scatter.finish();
 }
 CRASHCUT_EXPORT void __crashcut_load_lanes(const void* at, void* to, std::size_t lane_bytes, std::uint64_t lanes) {
   Memory::load_lanes(at, to, lane_bytes, lanes, CRASHCUT_CODE);

@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "recovery/inprocess/memory/accesses.h"
+#include "recovery/inprocess/memory/scatter.h"
 #include "recovery/inprocess/memory/trap.h"
 
 namespace crashcut::inprocess {
 
 namespace {
 
-constexpr std::size_t kVectorBytes = 64, kLineBytes = 64;
+constexpr std::size_t kVectorBytes = 64;
 using Vector = std::array<std::byte, kVectorBytes>;
 
 // Parts of what xsave writes, and where each is. 0: the processor has none of it.
@@ -164,46 +165,6 @@ std::int64_t index_in(const Vector& indices, std::size_t lane, std::size_t bytes
 
 const void* place_after(const Instruction& i) { return reinterpret_cast<const void*>(i.address + i.facts.length); }
 
-// Lanes of a scatter have no order, but where they overlap. A lane across two cache lines is two stores.
-class Scatter {
- public:
-  explicit Scatter(const void* code) : code_(code) {}
-
-  void store(std::uint64_t address, const std::byte* lane, std::size_t bytes) {
-    const std::size_t first = std::min<std::size_t>(bytes, kLineBytes - address % kLineBytes);
-    add(address, lane, first);
-    if (first < bytes) add(address + first, lane + first, bytes - first);
-  }
-  void finish() {
-    for (std::size_t i = 0; i < count_; ++i) carry_out(lines_[i]);
-  }
-
- private:
-  struct Line {
-    std::uint64_t address, stored = 0;  // one bit a byte
-    std::byte bytes[kLineBytes];
-  };
-
-  void add(std::uint64_t address, const std::byte* from, std::size_t bytes) {
-    const std::uint64_t begin = address / kLineBytes * kLineBytes;
-    Line* line = std::find_if(lines_, lines_ + count_, [&](const Line& l) { return l.address == begin; });
-    if (line == lines_ + count_) lines_[count_++].address = begin;
-    const std::uint64_t stored = ((std::uint64_t{1} << bytes) - 1) << (address - begin);
-    if ((line->stored & stored) != 0) carry_out(*line);
-    line->stored |= stored;
-    std::memcpy(line->bytes + (address - begin), from, bytes);
-  }
-  void carry_out(Line& line) {
-    Memory::store_lanes(reinterpret_cast<void*>(line.address), line.bytes, 1, line.stored, code_);
-    line.stored = 0;
-  }
-
-  static constexpr std::size_t kLanesMost = 16;
-  Line lines_[2 * kLanesMost];
-  std::size_t count_ = 0;
-  const void* code_;
-};
-
 void do_indexed(const Instruction& i, const Indexed& how, std::uint64_t base, ucontext_t& context) {
   SavedVectors vectors(context);
   const ZydisDecodedOperand& memory = *i.memory();
@@ -224,7 +185,7 @@ void do_indexed(const Instruction& i, const Indexed& how, std::uint64_t base, uc
     if (how.is_gather) {
       Memory::load(reinterpret_cast<const void*>(address), bytes, how.lane_bytes, place_after(i));
     } else {
-      scatter.store(address, bytes, how.lane_bytes);
+      scatter.store(reinterpret_cast<void*>(address), bytes, how.lane_bytes);
     }
   }
   scatter.finish();
