@@ -15,20 +15,29 @@ constexpr std::size_t kMessageBytesMost = std::size_t{1} << 30;
 
 }  // namespace
 
-// The low byte first.
+// Seven bits a byte, the lowest first; the highest bit says that more follow.
 Json to_binary(std::span<const std::uint32_t> numbers) {
   std::vector<std::uint8_t> bytes;
-  bytes.reserve(numbers.size() * 4);
-  for (const std::uint32_t number : numbers) {
-    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
+  bytes.reserve(numbers.size());
+  for (std::uint32_t number : numbers) {
+    for (; number >= 0x80; number >>= 7) bytes.push_back(static_cast<std::uint8_t>(number | 0x80));
+    bytes.push_back(static_cast<std::uint8_t>(number));
   }
   return Json::binary(std::move(bytes));
 }
 
 std::vector<std::uint32_t> numbers_from(const Json& binary) {
-  const Json::binary_t& bytes = binary.get_binary();
-  std::vector<std::uint32_t> numbers(bytes.size() / 4);
-  for (std::size_t i = 0; i < numbers.size() * 4; ++i) numbers[i / 4] |= std::uint32_t{bytes[i]} << i % 4 * 8;
+  std::vector<std::uint32_t> numbers;
+  std::uint32_t number = 0;
+  int shift = 0;
+  for (const std::uint8_t byte : binary.get_binary()) {
+    if (shift < 32) number |= (std::uint32_t{byte} & 0x7f) << shift;
+    shift += 7;
+    if ((byte & 0x80) != 0) continue;
+    numbers.push_back(number);
+    number = 0;
+    shift = 0;
+  }
   return numbers;
 }
 

@@ -11,7 +11,7 @@ namespace crashcut::search {
 
 using Json = nlohmann::ordered_json;
 
-// Four bytes a number: in an array of JSON each takes 16, and a recovery may have a million answers.
+// Most answers take a byte: in an array of JSON each takes 16, and a recovery may have a million answers.
 Json to_binary(std::span<const std::uint32_t> numbers);
 // Throws what nlohmann::json throws where it is none.
 std::vector<std::uint32_t> numbers_from(const Json& binary);

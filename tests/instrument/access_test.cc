@@ -228,9 +228,9 @@ TEST_F(InstrumentTest, EarlyAndLateDiffer) {
 TEST_F(InstrumentTest, ModulesSayWhenTheyWereInstrumented) {
   write("m.c", "int main(void) { return 0; }\n");
   ASSERT_EQ(shell(cc() + "-O2 m.c -o m").exit_code, 0);
-  EXPECT_EQ(shell("LOG_MODULE=1 " + logged("./m")).out, "module 1 early\n");
+  EXPECT_EQ(shell("LOG_MODULE=1 " + logged("./m")).out, "module 2 early\n");
   ASSERT_EQ(shell(cc() + "--late -O2 m.c -o m").exit_code, 0);
-  EXPECT_EQ(shell("LOG_MODULE=1 " + logged("./m")).out, "module 1 late\n");
+  EXPECT_EQ(shell("LOG_MODULE=1 " + logged("./m")).out, "module 2 late\n");
 }
 
 }  // namespace

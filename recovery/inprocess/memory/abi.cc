@@ -22,6 +22,7 @@
 using crashcut::inprocess::g_threaded;
 using crashcut::inprocess::is_in_window;
 using crashcut::inprocess::needs_model;
+using crashcut::inprocess::Scatter;
 
 // Where threads are scheduled, an access that may be one of a loop notes the registers of the thread before anything
 // else (scheduler/runtime/loops.h). So do loads of a recovery that may never end (stuck.h).
